@@ -1,0 +1,78 @@
+"""Every exception that whileback raises on purpose.
+
+```
+WhilebackError
+├── FormatError             the file or message cannot be read or written
+├── GraphError              the graph breaks a rule of its format
+├── UnsupportedError        valid, but outside of what whileback does
+│   └── NoGradientError     an operator on the gradient's path has no rule
+├── ArgumentError           the call is wrong (also a ValueError)
+└── EngineError             the runtime refused or failed (its own error is chained)
+```
+
+A message says what is wrong, where, why, and what to do. Values are quoted, types look like
+`FLOAT[B,4]`, operators like `ai.onnx@21::Loop`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "ArgumentError",
+    "EngineError",
+    "FormatError",
+    "GraphError",
+    "NoGradientError",
+    "UnsupportedError",
+    "WhilebackError",
+    "WhilebackWarning",
+    "nearest",
+]
+
+
+class WhilebackError(Exception):
+    """Base of every error that whileback raises on purpose."""
+
+
+class FormatError(WhilebackError):
+    """A file or message cannot be read or written."""
+
+
+class GraphError(WhilebackError):
+    """A graph breaks a rule of its format: a cycle, an unknown name, a wrong type."""
+
+
+class UnsupportedError(WhilebackError):
+    """A valid model asks for something that whileback does not do."""
+
+
+class NoGradientError(UnsupportedError):
+    """Operators on the way of the gradient have no rule; the message lists all of them."""
+
+
+class ArgumentError(WhilebackError, ValueError):
+    """A call has a wrong argument: an unknown name, a type that has no gradient."""
+
+
+class EngineError(WhilebackError):
+    """A runtime refused or failed to run a model; its own error is chained."""
+
+
+class WhilebackWarning(UserWarning):
+    """Something is probably not what the caller meant, such as a gradient that is always zero."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the three nearest of the `known` names, or how many there are.
+
+    >>> nearest("los", ["loss", "w", "x"])
+    "did you mean 'loss'?"
+    """
+    candidates = list(known)
+    close = difflib.get_close_matches(name, candidates, n=3, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(repr(c) for c in close) + "?"
+    shown = ", ".join(repr(c) for c in candidates[:3])
+    return f"there are {len(candidates)}: {shown}{', …' if len(candidates) > 3 else ''}"
