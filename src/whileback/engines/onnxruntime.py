@@ -1,0 +1,142 @@
+"""Runs models on ONNX Runtime's CPU provider."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.engines.base import Source
+from whileback.errors import ArgumentError, EngineError, nearest
+
+__all__ = ["load"]
+
+_LEVELS = {
+    "disabled": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+_NUMPY_FLOATS = (ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE)
+_ONLY_FATAL = 4
+_FOLDER = "session.model_external_initializers_file_folder_path"
+
+
+def load(
+    source: Source, /, *, optimization: str = "all", threads: int = 0
+) -> Callable[[dict[str, Any]], Sequence[Any]]:
+    """Return a function that runs the model in one ONNX Runtime session."""
+    if optimization not in _LEVELS:
+        raise ArgumentError(
+            f"There is no optimization level {optimization!r}; {nearest(optimization, _LEVELS)}"
+        )
+    runtime = _runtime()
+    options = runtime.SessionOptions()
+    # Whatever goes wrong is raised; what is left is a warning for each default of an input.
+    options.log_severity_level = _ONLY_FATAL
+    options.intra_op_num_threads = threads
+    options.graph_optimization_level = getattr(
+        runtime.GraphOptimizationLevel, _LEVELS[optimization]
+    )
+    file = _file(source, options)
+    try:
+        session = runtime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise EngineError(f"ONNX Runtime refuses model {source.name!r}: {_text(error)}") from error
+    return _Session(runtime, session, source).run
+
+
+def _runtime() -> ModuleType:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise EngineError(
+            "The engine 'onnxruntime' needs the package onnxruntime, which is not installed. "
+            "Install it with: pip install whileback[onnxruntime]"
+        ) from error
+    return onnxruntime  # type: ignore[no-any-return]
+
+
+def _file(source: Source, options: Any) -> str | bytes:
+    """Return the path, or the model as bytes that still refer to its external data."""
+    if source.path is not None:
+        return str(source.path)
+    folders = sorted(
+        {
+            str(value.const_value.base_dir)
+            for graph in source.model.graphs()
+            for value in graph.initializers.values()
+            if isinstance(value.const_value, ir.ExternalTensor)
+        }
+    )
+    if len(folders) > 1:
+        listed = ", ".join(map(repr, folders))
+        raise EngineError(
+            f"ONNX Runtime refuses model {source.name!r}: its external data lies in several "
+            f"folders: {listed}. Save it into one folder first."
+        )
+    if folders:
+        options.add_session_config_entry(_FOLDER, folders[0])
+    return bytes(ir.to_proto(source.model).SerializeToString())
+
+
+class _Session:
+    """Runs one session; types that its NumPy binding does not know go in and out as raw bytes."""
+
+    def __init__(self, runtime: ModuleType, session: Any, source: Source) -> None:
+        self._runtime = runtime
+        self._session = session
+        self._name = source.name
+        self._raw = any(
+            _is_raw(value.dtype)
+            for value in (*source.model.graph.inputs, *source.model.graph.outputs)
+        )
+
+    def run(self, arguments: dict[str, Any]) -> Sequence[Any]:
+        try:
+            if self._raw:
+                feeds = {name: self._wrap(value) for name, value in arguments.items()}
+                results = self._session.run_with_ort_values(None, feeds)
+                return [_unwrap(result) for result in results]
+            return self._session.run(None, arguments)  # type: ignore[no-any-return]
+        except Exception as error:
+            raise EngineError(
+                f"ONNX Runtime failed to run model {self._name!r}: {_text(error)}"
+            ) from error
+
+    def _wrap(self, array: np.ndarray) -> Any:
+        dtype = ir.DataType.from_numpy(array.dtype)
+        make = self._runtime.OrtValue
+        if _is_raw(dtype):
+            bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+            return make.ortvalue_from_numpy_with_onnx_type(bits, int(dtype))
+        return make.ortvalue_from_numpy(array)
+
+
+def _is_raw(dtype: ir.DataType | None) -> bool:
+    """Tell whether NumPy itself lacks the type, so that the runtime's binding does, too."""
+    return dtype is not None and dtype.is_floating_point() and dtype not in _NUMPY_FLOATS
+
+
+def _unwrap(result: Any) -> Any:
+    if not result.is_tensor():
+        return result.numpy()
+    dtype = ir.DataType(result.element_type())
+    if not _is_raw(dtype):
+        return result.numpy()
+    shape = result.shape()
+    size = int(np.prod(shape)) * dtype.numpy().itemsize
+    raw = ctypes.string_at(result.data_ptr(), size) if size else b""
+    return np.frombuffer(raw, dtype=dtype.numpy()).reshape(shape).copy()
+
+
+def _text(error: Exception) -> str:
+    """Return the runtime's message without its code and the path in its own sources."""
+    return re.sub(
+        r"\[ONNXRuntimeError\] : \d+ : \w+ : |/onnxruntime_src/\S+ ", "", str(error)
+    ).strip()

@@ -1,0 +1,136 @@
+"""Runs models in NumPy with `onnx.reference`: a second opinion, and a judge in float64.
+
+Its own `Loop` and `Scan` stand in for those of `onnx.reference`, which stack rows of rank 2
+wrongly, fail on zero trips and know neither axes nor directions. Limits: it is slow, `Scan` of
+opset 8 is refused, and the stack of a `Loop` of zero trips has a size of 0 wherever the body does
+not declare one (and rank 1 if it declares no rank).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
+from whileback.engines.base import Source
+from whileback.errors import EngineError
+
+__all__ = ["load"]
+
+
+def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
+    """Return a function that evaluates the model node by node."""
+    try:
+        proto = ir.to_proto(_in_memory(source.model))
+        evaluator = ReferenceEvaluator(proto, new_ops=[Loop, Scan])
+    except Exception as error:
+        raise EngineError(f"onnx.reference refuses model {source.name!r}: {error}") from error
+
+    def run(arguments: dict[str, Any]) -> Sequence[Any]:
+        try:
+            with np.errstate(all="ignore"):
+                return evaluator.run(None, arguments)  # type: ignore[return-value]
+        except Exception as error:
+            raise EngineError(
+                f"onnx.reference failed to run model {source.name!r}: {error}"
+            ) from error
+
+    return run
+
+
+def _in_memory(model: ir.Model) -> ir.Model:
+    """Return a copy whose external data is loaded, since the evaluator cannot resolve it."""
+    copy = model.clone()
+    ir.external_data.load_to_model(copy)
+    return copy
+
+
+class _WithBody(OpRun):
+    """A node with one body, which also reads values of the outer scopes."""
+
+    body: ReferenceEvaluator
+
+    def need_context(self) -> bool:
+        return True
+
+    def trip(self, context: dict[str, Any], arguments: Sequence[Any]) -> list[Any]:
+        """Run the body once; its own names hide those of the outer scopes."""
+        names = zip(self.body.input_names, arguments, strict=True)
+        return self.body.run(  # type: ignore[return-value]
+            None, {**context, **self.body.rt_inits_, **dict(names)}
+        )
+
+    def empty(self, output: int) -> np.ndarray:
+        """Return the stack of no rows of the body's output, as far as its type is declared."""
+        types = self.body.output_types_ or []
+        tensor = types[output].tensor_type
+        dims = [dim.dim_value for dim in tensor.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        return np.empty([0, *dims], dtype)
+
+
+class Loop(_WithBody):
+    """`Loop` as the specification has it."""
+
+    def _run(
+        self, limit: Any, start: Any, *initial: Any, context: dict[str, Any], **_: Any
+    ) -> tuple[Any, ...]:
+        carried, rows = list(initial), list[list[Any]]()
+        trip, proceed = 0, start is None or bool(start)
+        while proceed and (limit is None or trip < limit):
+            arguments = [np.array(trip, np.int64), np.array(proceed), *carried]
+            condition, *outputs = self.trip(context, arguments)
+            carried, row = outputs[: len(initial)], outputs[len(initial) :]
+            rows.append(row)
+            trip, proceed = trip + 1, bool(condition)
+        if not rows:
+            count = 1 + len(initial)
+            stacks = [self.empty(i) for i in range(count, len(self.body.output_names))]
+        else:
+            stacks = [np.stack(column) for column in zip(*rows, strict=True)]
+        return (*carried, *stacks)
+
+
+class Scan(_WithBody):
+    """`Scan` (opset 9 and newer) with axes and directions."""
+
+    def _run(
+        self, *arguments: Any, context: dict[str, Any], num_scan_inputs: int, **attributes: Any
+    ) -> tuple[Any, ...]:
+        count = len(arguments) - num_scan_inputs
+        carried = list(arguments[:count])
+        axes, reverse = _axes(attributes, "input", num_scan_inputs)
+        stacks = [
+            np.flip(np.moveaxis(stack, axis, 0), 0) if back else np.moveaxis(stack, axis, 0)
+            for stack, axis, back in zip(arguments[count:], axes, reverse, strict=True)
+        ]
+        rows = []
+        for row in zip(*stacks, strict=True):
+            outputs = self.trip(context, [*carried, *row])
+            carried = outputs[:count]
+            rows.append(outputs[count:])
+        return (*carried, *self._stacked(rows, count, attributes))
+
+    def _stacked(
+        self, rows: list[list[Any]], count: int, attributes: dict[str, Any]
+    ) -> list[np.ndarray]:
+        outputs = range(count, len(self.body.output_names))
+        axes, reverse = _axes(attributes, "output", len(outputs))
+        columns = zip(*rows, strict=True) if rows else ([] for _ in outputs)
+        stacks = []
+        for output, column, axis, back in zip(outputs, columns, axes, reverse, strict=True):
+            stack = np.stack(column) if rows else self.empty(output)
+            stacks.append(np.moveaxis(np.flip(stack, 0) if back else stack, 0, axis))
+        return stacks
+
+
+def _axes(attributes: dict[str, Any], side: str, count: int) -> tuple[list[int], list[int]]:
+    """Return the axis and the direction of each scan input or output."""
+    axes = attributes.get(f"scan_{side}_axes") or [0] * count
+    directions = attributes.get(f"scan_{side}_directions") or [0] * count
+    return axes, directions

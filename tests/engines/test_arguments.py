@@ -1,0 +1,140 @@
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from whileback.engines.arguments import bind, type_text
+from whileback.errors import ArgumentError
+
+
+def value(name, dtype, shape=None):
+    return ir.Value(
+        name=name, type=ir.TensorType(dtype), shape=None if shape is None else ir.Shape(shape)
+    )
+
+
+def one(dtype, shape, argument):
+    return bind("m", {"x": value("x", dtype, shape)}, (), {}, {"x": argument})["x"]
+
+
+def message(dtype, shape, argument):
+    with pytest.raises(ArgumentError) as error:
+        one(dtype, shape, argument)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (value("x", ir.DataType.FLOAT, ["B", 4]), "FLOAT[B,4]"),
+        (value("x", ir.DataType.INT64, []), "INT64[]"),
+        (value("x", ir.DataType.BFLOAT16), "BFLOAT16"),
+        (value("x", ir.DataType.BOOL, [None, 2]), "BOOL[?,2]"),
+        (
+            ir.Value(name="s", type=ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))),
+            "SEQUENCE(FLOAT)",
+        ),
+        (
+            ir.Value(name="s", type=ir.OptionalType(ir.TensorType(ir.DataType.FLOAT))),
+            "OPTIONAL(FLOAT)",
+        ),
+        (ir.Value(name="x"), "a value of unknown type"),
+    ],
+)
+def test_type_text(given, text):
+    assert type_text(given) == text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "argument", "want"),
+    [
+        (ir.DataType.FLOAT, 2, np.float32(2)),
+        (ir.DataType.FLOAT, 2.5, np.float32(2.5)),
+        (ir.DataType.FLOAT, [1, 2.5], np.array([1, 2.5], np.float32)),
+        (ir.DataType.BFLOAT16, (1.0, 2.0), np.array([1, 2], ml_dtypes.bfloat16)),
+        (ir.DataType.UINT8, [1, 255], np.array([1, 255], np.uint8)),
+        (ir.DataType.INT64, [], np.array([], np.int64)),
+        (ir.DataType.BOOL, True, np.array(True)),
+    ],
+)
+def test_python_values_are_converted(dtype, argument, want):
+    got = one(dtype, None, argument)
+    assert got.dtype == np.asarray(want).dtype
+    np.testing.assert_array_equal(got, want)
+
+
+def test_strings_become_objects():
+    assert one(ir.DataType.STRING, ["N"], ["a", "b"]).tolist() == ["a", "b"]
+    assert one(ir.DataType.STRING, ["N"], np.array(["a"])).tolist() == ["a"]
+
+
+def test_a_sequence_is_a_list_of_arrays():
+    s = ir.Value(name="s", type=ir.SequenceType(ir.TensorType(ir.DataType.FLOAT)))
+    got = bind("m", {"s": s}, (), {"s": [np.ones(2, np.float32), 3.0]}, {})["s"]
+    assert [item.shape for item in got] == [(2,), ()]
+    with pytest.raises(ArgumentError) as error:
+        bind("m", {"s": s}, (), {"s": np.ones(2, np.float32)}, {})
+    assert (
+        str(error.value)
+        == "Input 's' is SEQUENCE(FLOAT), but got 'ndarray'. Pass a list of arrays."
+    )
+
+
+def test_an_optional_may_be_none():
+    s = ir.Value(name="s", type=ir.OptionalType(ir.TensorType(ir.DataType.FLOAT)))
+    assert bind("m", {"s": s}, (), {"s": None}, {}) == {"s": None}
+
+
+def test_float64_is_not_silently_rounded():
+    assert message(ir.DataType.FLOAT, ["B", 4], np.ones((2, 4))) == (
+        "Input 'x' is FLOAT[B,4], but got an array of float64 with shape (2, 4). "
+        "Convert it with `astype('float32')`."
+    )
+    assert message(ir.DataType.FLOAT, [], np.float64(1)) == (
+        "Input 'x' is FLOAT[], but got an array of float64 with shape (). "
+        "Convert it with `astype('float32')`."
+    )
+
+
+def test_python_floats_are_no_integers():
+    assert message(ir.DataType.INT64, ["N"], [1.5]) == (
+        "Input 'x' is INT64[N], but got an array of float64 with shape (1,). "
+        "That would lose digits."
+    )
+
+
+def test_values_out_of_range_are_refused():
+    assert message(ir.DataType.UINT8, [], 256) == (
+        "Input 'x' is UINT8[], and the value passed for it cannot be converted: "
+        "Python integer 256 out of bounds for uint8."
+    )
+
+
+def test_rank_and_known_sizes():
+    assert message(ir.DataType.FLOAT, ["B", 4], np.ones(4, np.float32)) == (
+        "Input 'x' is FLOAT[B,4], but got an array of float32 with shape (4,). It must have rank 2."
+    )
+    assert message(ir.DataType.FLOAT, ["B", 4], np.ones((1, 3), np.float32)) == (
+        "Input 'x' is FLOAT[B,4], but got an array of float32 with shape (1, 3). "
+        "Axis 1 must have size 4."
+    )
+
+
+def test_names():
+    inputs = {
+        "loss": value("loss", ir.DataType.FLOAT, ["B", 4]),
+        "n": value("n", ir.DataType.INT64, []),
+        "w": value("w", ir.DataType.FLOAT, [4]),
+    }
+    with pytest.raises(ArgumentError) as error:
+        bind("m", inputs, {"w"}, {"los": 1}, {})
+    assert str(error.value) == "Model 'm' has no input 'los'; did you mean 'loss'?"
+    with pytest.raises(ArgumentError) as error:
+        bind("m", inputs, {"w"}, {}, {})
+    assert str(error.value) == (
+        "Model 'm' needs more inputs: 'loss' FLOAT[B,4], 'n' INT64[]. "
+        "Pass each one by keyword, or all in one mapping from names to arrays."
+    )
+    with pytest.raises(ArgumentError) as error:
+        bind("m", inputs, {"w"}, {"n": 1}, {"n": 1})
+    assert str(error.value) == "Input 'n' is given both in the mapping and by keyword."
