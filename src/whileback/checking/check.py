@@ -1,0 +1,125 @@
+"""Checks a gradient model against finite differences and reports a verdict per value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.checking.compare import (
+    compare_arithmetic,
+    compare_formulas,
+    exact_gradients,
+    rounding,
+)
+from whileback.checking.point import Point
+from whileback.checking.report import Comparison, Finding, Report
+from whileback.engines import compile
+
+__all__ = ["check", "cotangent_feeds", "finding"]
+
+
+def check(
+    model: ir.Model,
+    of: Sequence[str],
+    wrt: Sequence[str],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    gradient_model: ir.Model,
+    names: Mapping[str, str] | None = None,
+    seed: int = 0,
+    elements: int = 64,
+    directions: int = 3,
+) -> Report:
+    """Check that a gradient model computes the gradients of a model.
+
+    Args:
+        model: the model itself.
+        of: the values that were differentiated.
+        wrt: the values whose gradients are checked.
+        inputs: values for some of the model's inputs; the others get random ones.
+        gradient_model: has the model's inputs, perhaps a cotangent for each of `of` (else each
+            of their elements counts as 1), and the gradients among its outputs.
+        names: the gradient of each of `wrt`, the cotangent of each of `of`; else `…_grad`.
+        seed: makes the random values.
+        elements: a gradient of at most so many elements is checked one by one.
+        directions: a larger one is checked along so many random directions.
+
+    Raises:
+        ArgumentError: a name is unknown, or an input has no random value and none is given.
+        EngineError: no engine runs the model.
+    """
+    names = names if names is not None else {name: f"{name}_grad" for name in (*of, *wrt)}
+    rng = np.random.default_rng(seed)
+    seeds = [names[name] for name in of if _is_input(gradient_model, names[name])]
+    point = Point(model, of, wrt, inputs or {}, rng, uniform=not seeds)
+    feeds = {**point.feeds, **cotangent_feeds(gradient_model, names, point)}
+    own = compile(gradient_model)(feeds)
+    exact = exact_gradients(gradient_model, feeds, rng)
+    findings = []
+    for name in wrt:
+        output = names[name]
+        pair = None if exact is None else (exact[0][output], exact[1][output])
+        findings.append(finding(point, name, own[output], pair, elements, directions))
+    return Report(tuple(findings))
+
+
+def _is_input(model: ir.Model, name: str) -> bool:
+    return any(value.name == name for value in model.graph.inputs)
+
+
+def cotangent_feeds(
+    gradient_model: ir.Model, names: Mapping[str, str], point: Point
+) -> dict[str, np.ndarray]:
+    """Return the cotangents as arguments of the gradient model, as far as it asks for them."""
+    inputs = {str(value.name): value for value in gradient_model.graph.inputs}
+    return {
+        names[name]: cotangent.astype(inputs[names[name]].dtype.numpy())  # type: ignore[union-attr]
+        for name, cotangent in point.cotangents.items()
+        if names[name] in inputs
+    }
+
+
+def finding(
+    point: Point,
+    name: str,
+    own: np.ndarray,
+    exact: tuple[np.ndarray, np.ndarray] | None,
+    elements: int,
+    directions: int,
+) -> Finding:
+    """Return the verdict on the gradient of one value.
+
+    Args:
+        point: where it was taken.
+        name: the value.
+        own: the gradient that the gradient model gave.
+        exact: the same in float64, and once more for inputs that are off by one rounding.
+        elements: how many elements are checked one by one.
+        directions: along how many random directions a larger value is checked.
+    """
+    wanted = point.wrt[name].shape
+    described = f"{own.dtype.name}[{','.join(map(str, own.shape))}]"
+    if own.shape != wanted:
+        return Finding(name, described, f"WRONG shape, not [{','.join(map(str, wanted))}]")
+    slopes = point.slopes(name, elements, directions)
+    if exact is None:
+        compared = compare_formulas(slopes, own.astype(np.float64), rounding(own.dtype))
+    else:
+        compared = compare_formulas(slopes, exact[0])
+        compared.append(compare_arithmetic(own, *exact))
+    compared = compared or [Comparison("", 0.0, 0.0, 0.0)]
+    worst = max(compared, key=lambda comparison: comparison.badness)
+    return Finding(name, described, _verdict(compared, worst), worst)
+
+
+def _verdict(compared: Sequence[Comparison], worst: Comparison) -> str:
+    if worst.badness > 1:
+        return "WRONG"
+    if any(comparison.kink for comparison in compared):
+        return "kink"
+    if all(comparison.got == 0 for comparison in compared):
+        return "zero"
+    return "ok"

@@ -1,0 +1,100 @@
+"""Two comparisons of a gradient, so that each can be tight.
+
+The formulas: the float64 twin of the gradient model against finite differences. The arithmetic:
+the gradient model as it is against that twin, within what rounding explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.checking.point import Slope
+from whileback.checking.report import Comparison
+from whileback.checking.truth import compile_exactly, widened
+from whileback.errors import EngineError
+
+__all__ = ["compare_arithmetic", "compare_formulas", "exact_gradients", "rounding"]
+
+# How much of a gradient's largest element is left to the formulas, and to rounding by type:
+# a few hundred units of FLOAT's precision, 40 of FLOAT16's, 25 of BFLOAT16's.
+_FORMULA = 1e-6
+_ROUNDING = {"float64": 1e-9, "float32": 5e-5, "float16": 2e-2, "bfloat16": 1e-1}
+_PRECISION = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def exact_gradients(
+    gradient_model: ir.Model, feeds: Mapping[str, Any], rng: np.random.Generator
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Return the outputs in float64, and again for inputs that are off by one rounding.
+
+    Their difference shows how much of an error in the gradient is due to the type of the inputs.
+    None if no engine runs the float64 twin.
+    """
+    wide = widened(feeds)
+    moved = {name: _moved(feeds[name], value, rng) for name, value in wide.items()}
+    try:
+        compiled = compile_exactly(gradient_model)
+        return compiled(wide), compiled(moved)
+    except EngineError:
+        return None
+
+
+def _moved(narrow: Any, wide: Any, rng: np.random.Generator) -> Any:
+    precision = _PRECISION.get(np.asarray(narrow).dtype.name) if not _is_list(narrow) else None
+    if precision is None:
+        return wide
+    return wide * (1 + precision * rng.uniform(-1, 1, np.shape(wide)))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def compare_formulas(
+    slopes: Sequence[Slope], gradient: np.ndarray, allowed: float = _FORMULA
+) -> list[Comparison]:
+    """Compare a gradient with the slopes that finite differences gave.
+
+    A slope that is not known to one percent of the largest one counts as a kink.
+    """
+    numbers = [float(np.vdot(gradient, slope.direction)) for slope in slopes]
+    known = [abs(slope.derivative.value) for slope in slopes if not slope.derivative.kink]
+    scale = max((size for size in (*map(abs, numbers), *known) if np.isfinite(size)), default=0.0)
+    return [
+        Comparison(
+            where=slope.where,
+            got=number,
+            want=slope.derivative.value,
+            tolerance=allowed * scale + 2 * slope.derivative.error,
+            kink=slope.derivative.kink or slope.derivative.error > 0.01 * max(scale, 1e-9),
+        )
+        for slope, number in zip(slopes, numbers, strict=True)
+    ]
+
+
+def compare_arithmetic(own: np.ndarray, exact: np.ndarray, moved: np.ndarray) -> Comparison:
+    """Compare a gradient with its exact values, where it is farthest off."""
+    if not own.size:
+        return Comparison("", 0.0, 0.0, 0.0)
+    narrow = np.asarray(own, np.float64)
+    same = (narrow == exact) | (np.isnan(narrow) & np.isnan(exact))
+    with np.errstate(invalid="ignore"):
+        off = np.where(same, 0.0, np.nan_to_num(np.abs(narrow - exact), nan=np.inf))
+        noise = np.nan_to_num(np.abs(moved - exact), nan=0.0, posinf=0.0)
+    index = np.unravel_index(int(np.argmax(off)), off.shape)
+    scale = np.max(np.abs(np.nan_to_num(exact, posinf=0.0, neginf=0.0)))
+    return Comparison(
+        where=f"[{','.join(map(str, index))}]",
+        got=float(narrow[index]),
+        want=float(exact[index]),
+        tolerance=rounding(own.dtype) * float(scale) + 10 * float(np.max(noise)),
+    )
+
+
+def rounding(dtype: np.dtype[Any]) -> float:
+    """Return what part of a gradient's largest element may be lost to rounding."""
+    return _ROUNDING[dtype.name]

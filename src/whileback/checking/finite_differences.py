@@ -1,0 +1,67 @@
+"""Derivatives by differences, each with an estimate of its own error.
+
+Central differences with one step of Richardson's extrapolation (L. F. Richardson, The Approximate
+Arithmetical Solution by Finite Differences, 1911), over a ladder of steps; the best one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Derivative", "derivative"]
+
+_STEPS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-2)
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """A derivative, how far off it may be, and whether the function has a kink or jump there."""
+
+    value: float
+    error: float
+    kink: bool = False
+
+
+def derivative(
+    function: Callable[[float], float], *, size: float = 0.0, enough: float = 0.0
+) -> Derivative:
+    """Return the derivative of the function at 0.
+
+    Args:
+        function: of one number, in float64; its natural scale is about 1.
+        size: the size of the terms that the function adds up, whose rounding shows in its value.
+        enough: an error below this ends the search for a better step.
+    """
+    middle = function(0.0)
+    if not np.isfinite(middle):
+        return Derivative(np.nan, np.inf, kink=True)
+    size = max(size, abs(middle))
+    best = Derivative(np.nan, np.inf, kink=True)
+    for step in _STEPS:
+        found = _at(function, middle, step, size)
+        if found.error < best.error:
+            best = found
+        if best.error <= enough:
+            break
+    return best
+
+
+def _at(function: Callable[[float], float], middle: float, step: float, size: float) -> Derivative:
+    """Differentiate with one step and its half."""
+    (left, right), (near_left, near_right) = (
+        ((middle - function(-h)) / h, (function(h) - middle) / h) for h in (step, step / 2)
+    )
+    wide, narrow = (left + right) / 2, (near_left + near_right) / 2
+    value = narrow + (narrow - wide) / 3
+    noise = 8 * _EPS * size / step
+    error = abs(value - narrow) + noise
+    if not np.isfinite(value):
+        return Derivative(np.nan, np.inf, kink=True)
+    # Between smooth sides the one-sided slopes approach each other in proportion to the step.
+    gap, near_gap = abs(right - left), abs(near_right - near_left)
+    kink = near_gap > 0.75 * gap and near_gap > 100 * noise + 1e-6 * abs(value)
+    return Derivative(value, error, kink)

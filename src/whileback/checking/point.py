@@ -1,0 +1,90 @@
+"""A model at one point: arguments, cotangents, and slopes that finite differences give there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.checking.finite_differences import Derivative
+from whileback.checking.inputs import random_inputs
+from whileback.checking.truth import Arrays, Truth
+from whileback.engines.arguments import bind
+
+__all__ = ["Point", "Slope"]
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The derivative of Σ cotangent·of along a direction of one value."""
+
+    where: str
+    direction: np.ndarray
+    derivative: Derivative
+
+
+class Point:
+    """The values `of` and `wrt` of a model for some arguments, and a cotangent for each `of`.
+
+    Cotangents are odd multiples of 1/32 between -2 and 2, which every float type holds exactly.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        of: Sequence[str],
+        wrt: Sequence[str],
+        inputs: Mapping[str, Any],
+        rng: np.random.Generator,
+        uniform: bool = False,
+    ) -> None:
+        signature = {str(value.name): value for value in model.graph.inputs}
+        given = bind(str(model.graph.name), signature, signature, inputs, {})
+        self.feeds = random_inputs(model, given, rng)
+        self._truth = Truth(model, of, wrt)
+        values, self.wrt = self._truth.values(self.feeds)
+        self.cotangents: Arrays = {
+            name: np.ones(value.shape) if uniform else _odd(rng, value.shape)
+            for name, value in values.items()
+        }
+        self._rng = rng
+
+    def slopes(self, name: str, elements: int, directions: int) -> list[Slope]:
+        """Return the slopes along each element of a small value, or along random directions."""
+        found: list[Slope] = []
+        scale = 0.0
+        for where, direction in self._directions(name, elements, directions):
+            slope = self._slope(name, direction, 1e-8 * scale)
+            scale = max(scale, abs(slope.value))
+            found.append(Slope(where, direction, slope))
+        return found
+
+    def _slope(self, name: str, direction: np.ndarray, enough: float) -> Derivative:
+        """Differentiate in steps that fit the size of the value."""
+        value = self.wrt[name]
+        size = float(np.sqrt(np.mean(value**2))) if value.size else 0.0
+        unit = size if np.isfinite(size) and size > 0 else 1.0
+        found = self._truth.along(
+            self.feeds, self.cotangents, {name: unit * direction}, unit * enough
+        )
+        return Derivative(found.value / unit, found.error / unit, found.kink)
+
+    def _directions(
+        self, name: str, elements: int, directions: int
+    ) -> Iterator[tuple[str, np.ndarray]]:
+        shape = self.wrt[name].shape
+        if self.wrt[name].size > elements:
+            for count in range(directions):
+                yield f"direction {count}", _odd(self._rng, shape)
+            return
+        for index in np.ndindex(shape):
+            direction = np.zeros(shape)
+            direction[index] = 1.0
+            yield f"[{','.join(map(str, index))}]", direction
+
+
+def _odd(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return np.asarray(2 * rng.integers(-32, 32, size=shape) + 1) / 32
