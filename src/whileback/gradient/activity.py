@@ -1,0 +1,112 @@
+"""Which values are active: they depend on `wrt` and reach `of`; a fixed point through loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx_ir as ir
+
+from whileback.gradient.registry import lookup
+from whileback.graph.scopes import LoopView, branches, is_loop, is_standard, loop_view, operands
+from whileback.graph.shapes import FLOATS
+
+__all__ = ["carries_reached", "dependents", "passes_gradient", "reaching"]
+
+Values = set[ir.Value]
+
+
+def passes_gradient(node: ir.Node) -> bool:
+    """Tell whether a gradient can flow through the node at all."""
+    entry = lookup(node)
+    return entry is None or not entry.reason
+
+
+def _may_be_active(value: ir.Value) -> bool:
+    """Floats, and containers of floats; what has no known type counts too, to be safe."""
+    return value.dtype is None or value.dtype in FLOATS
+
+
+def dependents(graph: ir.Graph, sources: Iterable[ir.Value]) -> Values:
+    """Return the sources and all values, in every scope, that depend on them smoothly."""
+    found = set(sources)
+    _extend_dependents(graph, found)
+    return found
+
+
+def _extend_dependents(graph: ir.Graph, found: Values) -> None:
+    for node in graph:
+        if is_loop(node):
+            _extend_through_loop(loop_view(node), found)
+        elif is_standard(node, "If"):
+            _extend_through_if(node, found)
+        elif passes_gradient(node) and any(value in found for value in operands(node)):
+            found.update(value for value in node.outputs if _may_be_active(value))
+
+
+def _extend_through_if(node: ir.Node, found: Values) -> None:
+    for branch in branches(node):
+        _extend_dependents(branch, found)
+        results = zip(branch.outputs, node.outputs, strict=True)
+        found.update(result for inner, result in results if inner in found)
+
+
+def _extend_through_loop(view: LoopView, found: Values) -> None:
+    found.update(c.input for c in view.carries if c.initial in found)
+    found.update(s.row for s in view.scan_inputs if s.stack in found)
+    while True:
+        _extend_dependents(view.body, found)
+        fed_back = {c.input for c in view.carries if c.output in found} - found
+        if not fed_back:
+            break
+        found.update(fed_back)
+    found.update(c.result for c in view.carries if c.input in found)
+    found.update(s.stack for s in view.scan_outputs if s.row in found)
+
+
+def reaching(graph: ir.Graph, targets: Iterable[ir.Value], active: Values) -> Values:
+    """Return the values among `active`, in every scope, on which the targets depend smoothly."""
+    found = set(targets)
+    _extend_reaching(graph, found, active)
+    return found
+
+
+def _extend_reaching(graph: ir.Graph, found: Values, active: Values) -> None:
+    for node in reversed(graph):
+        if not any(value in found for value in node.outputs):
+            continue
+        if is_loop(node):
+            _reach_through_loop(loop_view(node), found, active)
+        elif is_standard(node, "If"):
+            for branch in branches(node):
+                results = zip(branch.outputs, node.outputs, strict=True)
+                found.update(inner for inner, result in results if result in found)
+                _extend_reaching(branch, found, active)
+        elif passes_gradient(node):
+            found.update(value for value in operands(node) if value in active)
+
+
+def _reach_through_loop(view: LoopView, found: Values, active: Values) -> None:
+    found.update(c.output for c in view.carries if c.result in found and c.input in active)
+    found.update(s.row for s in view.scan_outputs if s.stack in found)
+    while True:
+        _extend_reaching(view.body, found, active)
+        fed_back = {c.output for c in view.carries if c.input in found} - found
+        if not fed_back:
+            break
+        found.update(fed_back)
+    found.update(c.initial for c in view.carries if c.output in found and c.initial in active)
+    found.update(s.stack for s in view.scan_inputs if s.row in found)
+
+
+def carries_reached(view: LoopView, results: Values, active: Values) -> list[int]:
+    """Return the indices of the carried values that get a cotangent in some trip.
+
+    `results` are the loop's outputs that have a cotangent.
+    """
+    found = set(results)
+    _reach_through_loop(view, found, active)
+    return [
+        index
+        for index, carry in enumerate(view.carries)
+        if carry.input in active and (carry.output in found or carry.input in found)
+    ]

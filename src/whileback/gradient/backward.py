@@ -1,0 +1,73 @@
+"""The reverse pass over one graph: the cotangents of its values, from the last node to the first.
+
+Every rule is a function of the forward node and the cotangents of its outputs. This pass calls
+the rules in reverse order and adds up what they return; bodies and branches are passes of their
+own, started by the rules of `Loop`, `Scan` and `If`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from whileback.errors import NoGradientError
+from whileback.gradient.activity import Values
+from whileback.gradient.registry import lookup
+from whileback.graph.builder import Builder
+from whileback.graph.names import Names
+from whileback.graph.scopes import operands
+from whileback.graph.shapes import Shapes
+
+__all__ = ["Cotangents", "GradientBuilder", "backward"]
+
+Cotangents = dict[ir.Value, ir.Value]
+
+
+class GradientBuilder(Builder):
+    """A builder that knows which values of the forward model are active."""
+
+    def __init__(self, graph: ir.Graph, names: Names, shapes: Shapes, active: Values) -> None:
+        super().__init__(graph, names, shapes)
+        self.active = active
+
+    def inside(self, name: str) -> GradientBuilder:
+        """Return a builder for a new, empty graph that will become a body or a branch."""
+        graph = ir.Graph([], [], nodes=[], name=self.names.fresh(name))
+        builder = GradientBuilder(graph, self.names, self.shapes, self.active)
+        builder.origin = self.origin
+        return builder
+
+
+def backward(op: GradientBuilder, nodes: Sequence[ir.Node], cotangents: Cotangents) -> None:
+    """Add to `cotangents` those of everything active that the nodes read.
+
+    Args:
+        op: emits the gradient's operators, into another graph or behind the nodes.
+        nodes: the forward nodes, in their order.
+        cotangents: those of the values that the nodes compute; grows.
+    """
+    for node in reversed(nodes):
+        received = [cotangents.get(value) for value in node.outputs]
+        read = operands(node)
+        if not any(received) or not any(value in op.active for value in read):
+            continue
+        for value, gradient in zip(read, _apply_rule(op, node, received, len(read)), strict=True):
+            if value is not None and gradient is not None and value in op.active:
+                earlier = cotangents.get(value)
+                cotangents[value] = gradient if earlier is None else op.Add(earlier, gradient)
+
+
+def _apply_rule(
+    op: GradientBuilder, node: ir.Node, received: list[ir.Value | None], count: int
+) -> Sequence[ir.Value | None]:
+    entry = lookup(node)
+    if entry is None:
+        raise NoGradientError(f"Operator '{node.op_type}' (node '{node.name}') has no rule.")
+    if entry.rule is None:
+        return [None] * count
+    op.origin = node
+    results = entry.rule(op, node, *received)
+    if not isinstance(results, (tuple, list)):
+        results = (results,)
+    return [*results, *[None] * (count - len(results))]

@@ -1,0 +1,91 @@
+"""The table of rules: which operator has a gradient, which has none and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import onnx_ir as ir
+
+from whileback.errors import ArgumentError
+from whileback.graph.scopes import STANDARD_DOMAINS
+
+__all__ = ["Entry", "entries", "lookup", "not_differentiable", "rule"]
+
+Rule = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of one operator: its rule, or the reason why its gradient is zero."""
+
+    domain: str
+    op_type: str
+    rule: Rule | None = None
+    reason: str = ""
+
+
+_ENTRIES: dict[tuple[str, str], Entry] = {}
+
+
+def _split(identifier: str) -> tuple[str, str]:
+    domain, _, op_type = identifier.rpartition("::")
+    return ("" if domain in STANDARD_DOMAINS else domain), op_type
+
+
+def _register(entry: Entry) -> None:
+    key = (entry.domain, entry.op_type)
+    if key in _ENTRIES:
+        name = f"{entry.domain}::{entry.op_type}" if entry.domain else entry.op_type
+        raise ArgumentError(
+            f"Operator '{name}' has a rule already; an operator has exactly one. "
+            "Give the new one another name or another domain."
+        )
+    _ENTRIES[key] = entry
+
+
+def rule(*identifiers: str) -> Callable[[R], R]:
+    """Register the decorated function as the gradient rule of one or more operators.
+
+    A rule is called as `rule(op, node, *cotangents)`: `op` emits operators (`op.Mul(a, b)`),
+    `node` is the forward node, and there is one cotangent for each output of the node, None where
+    none flows. It returns one gradient for each input of the node, in order, None where no
+    gradient flows; a rule for one input may return the value itself.
+
+    Args:
+        identifiers: "Op" for the default domain, "my.domain::Op" for any other.
+
+    Raises:
+        ArgumentError: if the operator has a rule already.
+
+    >>> @rule("my.domain::Twice")
+    ... def twice(op, node, dy):
+    ...     '''y = 2·x, so dx = 2·dy.'''
+    ...     return op.Mul(dy, 2.0)
+    """
+
+    def register(function: R) -> R:
+        for identifier in identifiers:
+            _register(Entry(*_split(identifier), rule=function))
+        return function
+
+    return register
+
+
+def not_differentiable(reason: str, *identifiers: str) -> None:
+    """Register operators whose outputs do not depend smoothly on any input: no gradient flows."""
+    for identifier in identifiers:
+        _register(Entry(*_split(identifier), reason=reason))
+
+
+def lookup(node: ir.Node) -> Entry | None:
+    """Return what is known of the node's operator, or None."""
+    domain = "" if node.domain in STANDARD_DOMAINS else node.domain
+    return _ENTRIES.get((domain, node.op_type))
+
+
+def entries() -> Sequence[Entry]:
+    """Return all that is registered, by domain and name."""
+    return [_ENTRIES[key] for key in sorted(_ENTRIES)]

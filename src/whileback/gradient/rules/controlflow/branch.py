@@ -1,0 +1,86 @@
+"""The gradient of `If`: the gradient of the branch that ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder, backward
+from whileback.gradient.registry import rule
+from whileback.gradient.rules.controlflow.frames import choose_frames, residuals
+from whileback.gradient.rules.controlflow.tape import add_branch_output, replace_uses
+from whileback.graph.cleanup import prune
+from whileback.graph.copying import ValueMap, copy_node
+from whileback.graph.scopes import branches, captures, walk
+
+__all__ = ["if_"]
+
+
+@rule("If")
+def if_(op: GradientBuilder, node: ir.Node, *received: ir.Value | None) -> Sequence[object]:
+    """du = the vjp of the branch that ran; exact zeros for what only the other one reads.
+
+    What the gradient needs from inside a branch becomes an output of the forward `If`, an empty
+    tensor from the other branch.
+    """
+    captured: dict[ir.Value, None] = {}
+    for branch in branches(node):
+        captured.update(dict.fromkeys(captures(branch)))
+    wanted = [value for value in captured if value in op.active]
+    then, other = branches(node)
+    gradients = [
+        _branch_gradient(op, node, branch, wanted, received) for branch in (then, other)
+    ]
+    for branch, others, inside in ((then, other, gradients[0]), (other, then, gradients[1])):
+        _obtain_residuals(op, node, branch, others, inside.graph)
+    attributes = {"then_branch": gradients[0].graph, "else_branch": gradients[1].graph}
+    results = op.emit("If", [node.inputs[0]], attributes, outputs=len(wanted))
+    for value, result in zip(wanted, results, strict=True):
+        result.type, result.shape = value.type, value.shape
+    given = dict(zip(wanted, results, strict=True))
+    return [None, *(given.get(value) for value in captured)]
+
+
+def _branch_gradient(
+    op: GradientBuilder,
+    node: ir.Node,
+    branch: ir.Graph,
+    wanted: list[ir.Value],
+    received: Sequence[ir.Value | None],
+) -> GradientBuilder:
+    """Return the vjp of one branch as a graph that gives a value for each of `wanted`."""
+    inside = op.inside(f"{node.name}/grad/{branch.name}")
+    known: dict[ir.Value, ir.Value] = {}
+    for output, cotangent in zip(branch.outputs, received, strict=False):
+        if cotangent is not None:
+            earlier = known.get(output)
+            known[output] = cotangent if earlier is None else inside.Add(earlier, cotangent)
+    backward(inside, list(branch), known)
+    inside.origin = node
+    for value in wanted:
+        result = known[value] if value in known else inside.zeros_like(value)
+        producer = result.producer()
+        own = producer is not None and producer.graph is inside.graph
+        fresh = own and result not in set(inside.graph.outputs)
+        inside.graph.outputs.append(result if fresh else inside.Identity(result))
+    prune(inside.graph)
+    return inside
+
+
+def _obtain_residuals(
+    op: GradientBuilder, node: ir.Node, branch: ir.Graph, other: ir.Graph, gradient: ir.Graph
+) -> None:
+    """Make the values of the branch that its gradient reads available outside of it."""
+    needed = residuals(gradient, branch)
+    frames = choose_frames(branch, needed, set(), set(), once=False)
+    replaced: ValueMap = {}
+    copies = [copy_node(each, replaced, op.names) for each in frames.again]
+    first = next(iter(gradient), None)
+    if copies and first is not None:
+        gradient.insert_before(first, copies)
+    for value in frames.kept:
+        replaced[value] = add_branch_output(op, node, branch, other, value)
+    users = set(walk(gradient))
+    for old, new in replaced.items():
+        replace_uses(old, new, users)

@@ -1,0 +1,159 @@
+"""What a trip keeps for its reverse trip: a row of the tape for as few values as possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from whileback.errors import UnsupportedError
+from whileback.graph.scopes import captures, definitions, is_standard, operands, walk
+from whileback.graph.shapes import describe
+
+__all__ = ["Frames", "choose_frames", "residuals"]
+
+# One pass over memory or less: cheaper to do again than to keep.
+CHEAP = frozenset(
+    "Abs Add And Cast Equal Greater GreaterOrEqual Identity Less LessOrEqual Mul Neg Not Or "
+    "Relu Reshape Sign Squeeze Sub Unsqueeze Where Xor".split()
+)
+RANDOM = frozenset(
+    "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
+)
+
+
+def residuals(gradient: ir.Graph, forward: ir.Graph) -> list[ir.Value]:
+    """Return the values of the forward graph that the gradient graph reads, in forward order."""
+    read = set(captures(gradient))
+    return [value for value in definitions(forward) if value in read]
+
+
+@dataclass
+class Frames:
+    """How each value that the way back reads is had: kept, computed again, or the next row."""
+
+    kept: list[ir.Value] = field(default_factory=list)
+    again: list[ir.Node] = field(default_factory=list)
+    outside: list[ir.Node] = field(default_factory=list)
+
+
+class _Chooser:
+    def __init__(
+        self, body: ir.Graph, given: set[ir.Value], varying: set[ir.Value], once: bool
+    ) -> None:
+        self.order = {node: index for index, node in enumerate(body)}
+        self.inside = set(definitions(body))
+        self.given = given
+        self.varying = varying
+        self.kept: dict[ir.Value, None] = {}
+        self.again: set[ir.Node] = set()
+        self.invariant = self._invariant_nodes(body) if once else set()
+
+    def _invariant_nodes(self, body: ir.Graph) -> set[ir.Node]:
+        found: set[ir.Node] = set()
+        fixed = set(body.initializers.values()) - set(body.inputs)
+        for node in body:
+            read = [value for value in operands(node) if value is not None]
+            if all(v not in self.inside or v in fixed for v in read) and not draws(node):
+                found.add(node)
+                fixed.update(node.outputs)
+        return found
+
+    def obtain(self, value: ir.Value) -> None:
+        """Decide how the way back gets the value."""
+        if value not in self.inside or value in self.given or value in self.kept:
+            return
+        node = value.producer()
+        if node is None and not value.is_graph_input():
+            return
+        if node in self.again:
+            return
+        if node is not None and self._is_computed_again(node, value):
+            self._compute_again(node)
+            return
+        if value in self.varying or not isinstance(value.type, ir.TensorType):
+            raise UnsupportedError(_cannot_keep(value))
+        self.kept[value] = None
+
+    def _is_computed_again(self, node: ir.Node, value: ir.Value) -> bool:
+        if node in self.invariant or value in self.varying:
+            return True
+        return node.op_type in CHEAP and is_standard(node, node.op_type) and self._at_hand(node)
+
+    def _at_hand(self, node: ir.Node) -> bool:
+        """Tell whether all that the node reads is there on the way back without keeping more."""
+        return all(
+            value is None
+            or value not in self.inside
+            or value in self.given
+            or value in self.kept
+            or value.producer() in self.again
+            or value.is_initializer()
+            for value in node.inputs
+        )
+
+    def _compute_again(self, node: ir.Node) -> None:
+        if draws(node):
+            raise UnsupportedError(
+                f"Node '{node.name}' ({node.op_type}) draws random numbers inside a loop, and the "
+                "way back would have to draw again. Draw before the loop and pass the numbers in."
+            )
+        for value in operands(node):
+            if value is not None:
+                self.obtain(value)
+        self.again.add(node)
+
+
+def choose_frames(
+    body: ir.Graph,
+    needed: list[ir.Value],
+    given: set[ir.Value],
+    varying: set[ir.Value],
+    *,
+    once: bool = True,
+) -> Frames:
+    """Decide, for all that the way back reads, what is kept and what is computed again.
+
+    Args:
+        body: the forward body.
+        needed: its values that the backward body reads, in forward order.
+        given: values that the way back has anyway: the trip number, rows of scan inputs.
+        varying: values whose shape changes from trip to trip; they cannot be stacked.
+        once: whether what depends on captured values alone is computed again, once for all trips.
+
+    Raises:
+        UnsupportedError: if a value that must be kept has no constant shape.
+    """
+    chooser = _Chooser(body, given, varying, once)
+    for value in needed:
+        chooser.obtain(value)
+    again = sorted(chooser.again, key=lambda node: chooser.order[node])
+    return Frames(
+        kept=list(chooser.kept),
+        again=[node for node in again if node not in chooser.invariant],
+        outside=[node for node in again if node in chooser.invariant],
+    )
+
+
+def draws(node: ir.Node) -> bool:
+    """Tell whether the node, or one inside it, gives other numbers when it runs again."""
+    inner = [each for value in node.attributes.values() for each in _nodes_of(value)]
+    return any(
+        is_standard(each, *RANDOM) or (is_standard(each, "Dropout") and len(each.inputs) > 2)
+        for each in (node, *inner)
+    )
+
+
+def _nodes_of(attribute: ir.Attr) -> list[ir.Node]:
+    if attribute.type != ir.AttributeType.GRAPH:
+        return []
+    return list(walk(attribute.as_graph()))
+
+
+def _cannot_keep(value: ir.Value) -> str:
+    return (
+        f"Value '{value.name}' ({describe(value)}) in a loop's body changes its shape from trip to "
+        "trip, or is no tensor, and the gradient needs it from every trip. Such values cannot be "
+        "kept yet: give it a fixed shape (pad it, with its length beside it), or collect rows with "
+        "a scan output instead."
+    )

@@ -1,0 +1,35 @@
+"""Running a part of the gradient only when there is something to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+
+__all__ = ["guard"]
+
+Emit = Callable[[GradientBuilder], Sequence[ir.Value]]
+
+
+def guard(
+    op: GradientBuilder, count: ir.Value | None, some: Emit, none: Emit
+) -> Sequence[ir.Value]:
+    """Emit `If(count > 0)` around two ways to the same values; only `some` if count is None.
+
+    ONNX Runtime refuses a `Scan` over an axis of length zero, hence the guard.
+    """
+    if count is None:
+        return some(op)
+    condition = op.Greater(count, 0)
+    sides = [op.inside("some_trips"), op.inside("no_trips")]
+    for side, emit in zip(sides, (some, none), strict=True):
+        for value in emit(side):
+            producer = value.producer()
+            own = producer is not None and producer.graph is side.graph
+            fresh = own and value not in set(side.graph.outputs)
+            side.graph.outputs.append(value if fresh else side.Identity(value))
+    then, other = (side.graph for side in sides)
+    attributes = {"then_branch": then, "else_branch": other}
+    return op.emit("If", [condition], attributes, outputs=len(then.outputs))

@@ -1,0 +1,185 @@
+"""The gradient of `Loop` and `Scan`: a reverse `Scan` over what the forward trips kept.
+
+Forward, a loop of T trips computes `v, s_t = body(t, v, x_t; u)`: carried values v, scan inputs x,
+scan outputs s, captured values u. Backward, trips T-1 … 0 compute
+`dv, dx_t, du_t = body's vjp(dv, ds_t)`; the gradient of the initial v is the last dv, that of x
+the stack of dx_t, that of u the sum of du_t. Zero trips hand dv on and give zeros for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.registry import rule
+from whileback.gradient.rules.controlflow.frames import choose_frames
+from whileback.gradient.rules.controlflow.guard import guard
+from whileback.gradient.rules.controlflow.reverse import (
+    Row,
+    State,
+    Written,
+    emit_scan,
+    take_out_elementwise,
+)
+from whileback.gradient.rules.controlflow.reverse_body import ReverseBody
+from whileback.gradient.rules.controlflow.tape import behind_identity, replace_uses, stack_of
+from whileback.gradient.rules.controlflow.trips import (
+    count_trips,
+    may_make_no_trip,
+    trip_numbers,
+)
+from whileback.graph.copying import ValueMap, copy_node
+from whileback.graph.scopes import Carry, LoopView, captures, loop_view, walk
+
+__all__ = ["loop"]
+
+
+@rule("Loop", "Scan")
+def loop(
+    op: GradientBuilder, node: ir.Node, *received: ir.Value | None
+) -> Sequence[ir.Value | None]:
+    """dv, dx, du = the body's vjp over all trips in reverse; dM = dcond = 0."""
+    view = loop_view(node)
+    captured = captures(view.body)
+    known = {value: d for value, d in zip(node.outputs, received, strict=True) if d is not None}
+    reverse = _ReverseLoop(op, view, known)
+    gradients = dict(zip(reverse.wanted, reverse.emit(), strict=True))
+    skipped = [None, None] if node.op_type == "Loop" else []
+    return [
+        *skipped,
+        *(gradients.get(carry.input) for carry in view.carries),
+        *(gradients.get(scan.row) for scan in view.scan_inputs),
+        *(gradients.get(value) for value in captured),
+    ]
+
+
+class _ReverseLoop:
+    """Puts the loop around a reverse body: what it reads, carries and writes."""
+
+    def __init__(
+        self, op: GradientBuilder, view: LoopView, received: dict[ir.Value, ir.Value]
+    ) -> None:
+        self.op = op
+        self.view = view
+        self.received = received
+        self.body = ReverseBody(op, view, received)
+        self.graph = self.body.op.graph
+        self.following = self.body.following()
+        rest = [value for value in self.body.residuals() if value not in self.following]
+        given = {scan.row for scan in view.scan_inputs} | ({view.trip} if view.trip else set())
+        self.frames = choose_frames(view.body, rest, given, self.body.varying)
+        self.stacks = {value: stack_of(op, view, value) for value in self.frames.kept}
+        self.count = count_trips(op, view)
+
+    @property
+    def wanted(self) -> list[ir.Value]:
+        """Whose gradients are emitted: values of the forward body, and captured ones."""
+        carried = (carry.input for carry in self.body.carries)
+        return [*carried, *(scan.row for scan in self.body.inputs), *self.body.captured]
+
+    def emit(self) -> Sequence[ir.Value]:
+        """Emit the reverse loop; give the gradients of what is wanted."""
+        count = self.count if may_make_no_trip(self.view) else None
+        return guard(self.op, count, self._some_trips, self._no_trips)
+
+    def _no_trips(self, op: GradientBuilder) -> list[ir.Value]:
+        stacks = (scan.stack for scan in self.body.inputs)
+        return [
+            *(self._start(op, carry) for carry in self.body.carries),
+            *(op.zeros_like(value) for value in (*stacks, *self.body.captured)),
+        ]
+
+    def _start(self, op: GradientBuilder, carry: Carry) -> ir.Value:
+        received = self.received.get(carry.result)
+        return op.zeros_like(carry.result) if received is None else received
+
+    def _some_trips(self, op: GradientBuilder) -> list[ir.Value]:
+        self._copy_forward_nodes(op)
+        rows = take_out_elementwise(op, self.graph, self._rows(op), self.body.cotangents)
+        outputs = list(self.graph.outputs)
+        carried, inputs = len(self.body.carries), len(self.body.inputs)
+        summed = carried + inputs + len(self.body.sums)
+        factors = [behind_identity(value) for value in outputs[summed:]]
+        stacks = {
+            row.value: row.stack
+            for row in rows
+            if row.last is None and row.from_end and row.axis == 0
+        }
+        states = self._states(op, outputs[:carried] + outputs[carried + inputs : summed])
+        written = [
+            Written(value, scan.axis, not scan.reverse)
+            for value, scan in zip(outputs[carried:], self.body.inputs, strict=False)
+        ]
+        missing = [value for value in dict.fromkeys(factors) if value not in stacks]
+        written += [Written(value, 0, True) for value in missing]
+        after, stacked = self._emit_scan(op, states, rows, written)
+        stacks.update(zip(missing, stacked[inputs:], strict=True))
+        totals = self._totals(op, after[carried:], [stacks[factor] for factor in factors])
+        return [*after[:carried], *stacked[:inputs], *totals]
+
+    def _emit_scan(
+        self, op: GradientBuilder, states: list[State], rows: list[Row], written: list[Written]
+    ) -> tuple[Sequence[ir.Value], Sequence[ir.Value]]:
+        if not states and not written:
+            return [], []
+        if not rows:
+            rows = [Row(ir.Value(name=op.names.fresh("trip")), trip_numbers(op, self.count))]
+        return emit_scan(op, self.body.op, states, rows, written)
+
+    def _states(self, op: GradientBuilder, outputs: list[ir.Value]) -> list[State]:
+        """Return what the reverse loop carries: cotangents, and sums over trips."""
+        body = self.body
+        states = [
+            State(self._start(op, carry), value, output)
+            for carry, value, output in zip(body.carries, body.cotangents, outputs, strict=False)
+        ]
+        for captured, term in zip(body.sums, outputs[len(states) :], strict=True):
+            total = body.like(captured, "sum")
+            states.append(State(op.zeros_like(captured), total, body.op.Add(total, term)))
+        return states
+
+    def _totals(
+        self, op: GradientBuilder, sums: Sequence[ir.Value], stacks: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Return the gradients of the captured values: sums, and products of stacks."""
+        totals = dict(zip(self.body.sums, sums, strict=True))
+        factors = iter(stacks)
+        for captured, product in self.body.products:
+            term = product.finish(op, list(islice(factors, len(product.factors))))
+            earlier = totals.get(captured)
+            totals[captured] = term if earlier is None else op.Add(earlier, term)
+        return [totals[captured] for captured in self.body.captured]
+
+    def _rows(self, op: GradientBuilder) -> list[Row]:
+        """Let the body read rows of stacks where it reads forward values."""
+        rows = [Row(value, stack) for value, stack in self.stacks.items()]
+        rows += [
+            Row(value, self.stacks[carry.input], last=carry.result)
+            for value, carry in self.following.items()
+        ]
+        rows += [Row(s.row, s.stack, s.axis, not s.reverse) for s in self.view.scan_inputs]
+        users = set(walk(self.graph))
+        trip = self.view.trip
+        if trip is not None and any(use.node in users for use in trip.uses()):
+            rows.append(Row(trip, trip_numbers(op, self.count)))
+        for row in rows:
+            value = self.body.like(row.value, "row")
+            replace_uses(row.value, value, users)
+            row.value = value
+        return self.body.rows + rows
+
+    def _copy_forward_nodes(self, op: GradientBuilder) -> None:
+        """Copy what is computed again: once if it is the same in every trip, else into the body."""
+        replaced: ValueMap = {}
+        outside = [copy_node(node, replaced, self.op.names) for node in self.frames.outside]
+        again = [copy_node(node, replaced, self.op.names) for node in self.frames.again]
+        users = set(walk(self.graph))
+        op.graph.extend(outside)
+        first = next(iter(self.graph), None)
+        if again and first is not None:
+            self.graph.insert_before(first, again)
+        for old, new in replaced.items():
+            replace_uses(old, new, users)

@@ -1,0 +1,133 @@
+"""The body of a reverse loop: the vjp of the forward body, before it is told what to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from whileback.errors import UnsupportedError
+from whileback.gradient.activity import carries_reached
+from whileback.gradient.backward import Cotangents, GradientBuilder, backward
+from whileback.gradient.rules.controlflow.frames import residuals
+from whileback.gradient.rules.controlflow.products import Product, split_products
+from whileback.gradient.rules.controlflow.reverse import Row
+from whileback.gradient.rules.controlflow.tape import behind_identity
+from whileback.gradient.rules.controlflow.variation import shape_varies
+from whileback.graph.cleanup import prune
+from whileback.graph.scopes import Carry, LoopView, ScanInput, captures
+from whileback.graph.shapes import describe
+
+__all__ = ["ReverseBody"]
+
+
+class ReverseBody:
+    """The vjp of a loop's body, one trip of it; still reads values of the forward body.
+
+    The outputs of `op.graph` are, in this order: the gradients of the carried values (`carries`),
+    of the rows that the forward loop reads (`inputs`), what is summed over trips (`sums`), and
+    the factors of the products that are made after the loop (`products`).
+    """
+
+    def __init__(
+        self, op: GradientBuilder, view: LoopView, received: dict[ir.Value, ir.Value]
+    ) -> None:
+        self.view = view
+        self.op = op.inside(f"{view.node.name}/grad/body")
+        self.varying = shape_varies(view)
+        reached = carries_reached(view, set(received), op.active)
+        self.carries = [view.carries[index] for index in reached]
+        self.cotangents = [self._cotangent(carry) for carry in self.carries]
+        self.rows = [
+            Row(self.like(scan.row, "grad"), received[scan.stack], scan.axis, not scan.reverse)
+            for scan in view.scan_outputs
+            if scan.stack in received
+        ]
+        known = self._differentiate(received)
+        self.inputs: list[ScanInput] = [s for s in view.scan_inputs if s.row in known]
+        self.captured = [u for u in captures(view.body) if u in known and u in op.active]
+        self.sums: list[ir.Value] = []
+        self.products: list[tuple[ir.Value, Product]] = []
+        self._gather_results(known)
+        self._split_sums()
+
+    def like(self, value: ir.Value, suffix: str) -> ir.Value:
+        """Return a new value of the same type and shape, to become an input of the body."""
+        name = self.op.names.fresh(f"{value.name}_{suffix}")
+        return ir.Value(name=name, type=value.type, shape=value.shape)
+
+    def residuals(self) -> list[ir.Value]:
+        """Return the values of the forward body that this body reads."""
+        return residuals(self.op.graph, self.view.body)
+
+    def following(self) -> dict[ir.Value, Carry]:
+        """Return the residuals that are the next trip's row of a carried value read as well.
+
+        A carried value after the trip is the next trip's before it: one stack serves both.
+        """
+        needed = set(self.residuals())
+        return {
+            value: carry
+            for carry in self.view.carries
+            if carry.input in needed
+            for value in (carry.output, behind_identity(carry.output))
+            if value in needed and value.producer() is not None
+        }
+
+    def _cotangent(self, carry: Carry) -> ir.Value:
+        if carry.input in self.varying:
+            raise UnsupportedError(
+                f"Carried value '{carry.input.name}' of loop '{self.view.node.name}' changes its "
+                f"shape from trip to trip ({describe(carry.input)} to {describe(carry.output)}). "
+                "Such loops are not differentiated yet: carry a buffer of fixed size, or collect "
+                "rows with a scan output instead."
+            )
+        return self.like(carry.input, "grad")
+
+    def _differentiate(self, received: dict[ir.Value, ir.Value]) -> Cotangents:
+        """Emit the body's vjp; return the cotangents of all that the body reads."""
+        known: Cotangents = {
+            carry.output: value
+            for carry, value in zip(self.carries, self.cotangents, strict=True)
+        }
+        stacked = [scan for scan in self.view.scan_outputs if scan.stack in received]
+        for scan, row in zip(stacked, self.rows, strict=True):
+            earlier = known.get(scan.row)
+            known[scan.row] = row.value if earlier is None else self.op.Add(earlier, row.value)
+        backward(self.op, list(self.view.body), known)
+        self.op.origin = self.view.node
+        return known
+
+    def _gather_results(self, known: Cotangents) -> None:
+        carried = [
+            known[carry.input] if carry.input in known else self.op.zeros_like(value)
+            for carry, value in zip(self.carries, self.cotangents, strict=True)
+        ]
+        rows = [known[scan.row] for scan in self.inputs]
+        self._set_results([*carried, *rows, *(known[u] for u in self.captured)])
+
+    def _set_results(self, values: Sequence[ir.Value]) -> None:
+        """Make these the body's outputs, each a value of its own, and prune the rest."""
+        outputs: dict[ir.Value, None] = {}
+        for value in values:
+            producer = value.producer()
+            own = producer is not None and producer.graph is self.op.graph
+            outputs[value if own and value not in outputs else self.op.Identity(value)] = None
+        self.op.graph.outputs.clear()
+        self.op.graph.outputs.extend(outputs)
+        prune(self.op.graph)
+
+    def _split_sums(self) -> None:
+        """Take the products out of what is summed over trips."""
+        outputs = list(self.op.graph.outputs)
+        first = len(outputs) - len(self.captured)
+        totals = []
+        for captured, total in zip(self.captured, outputs[first:], strict=True):
+            products, terms = split_products(total, self.op.graph)
+            self.products += [(captured, product) for product in products]
+            summed = self.op.add(*terms)
+            if summed is not None:
+                self.sums.append(captured)
+                totals.append(summed)
+        factors = [factor for _, product in self.products for factor in product.factors]
+        self._set_results([*outputs[:first], *totals, *factors])

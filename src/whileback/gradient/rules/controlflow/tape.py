@@ -1,0 +1,115 @@
+"""Making forward operators keep values: stacks of a loop, extra outputs of an `If`."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.graph.builder import Builder
+from whileback.graph.scopes import LoopView, is_standard
+
+__all__ = ["add_branch_output", "behind_identity", "replace_uses", "stack_of"]
+
+
+def stack_of(op: Builder, view: LoopView, value: ir.Value) -> ir.Value:
+    """Return the stack of the value's rows over all trips; the forward loop is made to write it."""
+    for scan in view.scan_outputs:
+        if scan.row is value and scan.axis == 0 and not scan.reverse:
+            return scan.stack
+    for index, row in enumerate(_added_rows(view)):
+        if row is value:
+            return view.node.outputs[len(view.carries) + len(view.scan_outputs) + index]
+    view.body.outputs.append(value if _may_return(view, value) else _own_value(op, view, value))
+    for key in ("scan_output_axes", "scan_output_directions"):
+        if key in view.node.attributes:
+            numbers = [*view.node.attributes[key].as_ints(), 0]
+            view.node.attributes[key] = ir.AttrInt64s(key, numbers)
+    shape = None if value.shape is None else ir.Shape([_length(view), *value.shape])
+    return _add_node_output(op, view.node, value, shape)
+
+
+def _added_rows(view: LoopView) -> list[ir.Value]:
+    """Return what was added to the body's outputs since the view was taken."""
+    first = len(view.carries) + len(view.scan_outputs) + (0 if view.proceed is None else 1)
+    return [_original(value) for value in view.body.outputs[first:]]
+
+
+def _original(value: ir.Value) -> ir.Value:
+    node = value.producer()
+    if node is not None and node.metadata_props.get("whileback.kept"):
+        return node.inputs[0] or value
+    return value
+
+
+def _may_return(view: LoopView, value: ir.Value) -> bool:
+    """Tell whether the body may return the value as it is.
+
+    A `Loop` may return an input, or one value twice. ONNX Runtime 1.32 leaves such outputs of a
+    `Scan` unwritten.
+    """
+    return is_standard(view.node, "Loop")
+
+
+def _own_value(op: Builder, view: LoopView, value: ir.Value) -> ir.Value:
+    node = ir.node("Identity", [value], metadata_props={"whileback.kept": "1"})
+    node.name = op.names.fresh(f"{value.name}/kept")
+    output = node.outputs[0]
+    output.name, output.type, output.shape = node.name, value.type, value.shape
+    view.body.append(node)
+    return output
+
+
+def _length(view: LoopView) -> int | ir.SymbolicDim:
+    for scan in (*view.scan_inputs, *view.scan_outputs):
+        if scan.stack.shape is not None:
+            dim: int | ir.SymbolicDim = scan.stack.shape[scan.axis]
+            return dim
+    return ir.SymbolicDim(None)
+
+
+def _add_node_output(op: Builder, node: ir.Node, row: ir.Value, shape: ir.Shape | None) -> ir.Value:
+    node.resize_outputs(len(node.outputs) + 1)
+    result = node.outputs[-1]
+    result.name = op.names.fresh(f"{row.name}/tape")
+    result.type = None if row.dtype is None else ir.TensorType(row.dtype)
+    result.shape = shape
+    return result
+
+
+def add_branch_output(
+    op: Builder, node: ir.Node, branch: ir.Graph, other: ir.Graph, value: ir.Value
+) -> ir.Value:
+    """Return a value out of one branch of an `If`; out of the other comes an empty tensor.
+
+    Each output of a branch needs a value of its own: ONNX Runtime 1.32 gives zeros for the first
+    of two that share one.
+    """
+    kept = ir.node("Identity", [value], name=op.names.fresh(f"{value.name}/kept"))
+    dtype = value.dtype or ir.DataType.FLOAT
+    name = op.names.fresh(f"{value.name}/none")
+    tensor = ir.tensor(np.zeros(0, dtype.numpy()), dtype=dtype, name=name)
+    nothing = ir.node("Constant", [], {"value": tensor}, name=name)
+    for graph, added, shape in ((branch, kept, value.shape), (other, nothing, ir.Shape([0]))):
+        output = added.outputs[0]
+        output.name, output.type, output.shape = added.name, ir.TensorType(dtype), shape
+        graph.append(added)
+        graph.outputs.append(output)
+    return _add_node_output(op, node, value, None)
+
+
+def replace_uses(value: ir.Value, replacement: ir.Value, users: set[ir.Node]) -> None:
+    """Make the given nodes, and no others, read the replacement."""
+    for use in list(value.uses()):
+        if use.node in users:
+            use.node.replace_input_with(use.idx, replacement)
+
+
+def behind_identity(value: ir.Value) -> ir.Value:
+    """Return the value that an `Identity`, or several in a row, hands on within its graph."""
+    node = value.producer()
+    while node is not None and is_standard(node, "Identity") and node.inputs[0] is not None:
+        source = node.inputs[0].producer()
+        if source is not None and source.graph is not node.graph:
+            break
+        value, node = node.inputs[0], source
+    return value

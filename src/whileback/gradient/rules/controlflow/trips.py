@@ -1,0 +1,60 @@
+"""How many trips a forward loop made, in the graph that follows it."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from whileback.gradient.rules.controlflow.tape import stack_of
+from whileback.graph.builder import Builder
+from whileback.graph.scopes import LoopView
+
+__all__ = ["count_trips", "may_make_no_trip", "trip_numbers"]
+
+
+def count_trips(op: Builder, view: LoopView) -> ir.Value:
+    """Return the number of trips as INT64[1]: the length of a stack, or the limit."""
+    for scan in view.scan_inputs:
+        return op.dim(scan.stack, scan.axis)
+    if not stacks_of(view) and runs_to_the_limit(view) and view.limit is not None:
+        return op.Max(op.Reshape(view.limit, [1]), 0)
+    stacks = stacks_of(view) or [stack_of(op, view, view.trip)] if view.trip else stacks_of(view)
+    return op.Shape(stacks[0], start=0, end=1)
+
+
+def stacks_of(view: LoopView) -> list[ir.Value]:
+    """Return the stacks that the loop writes along axis 0, added ones included."""
+    declared = {scan.stack: scan for scan in view.scan_outputs}
+    outputs = view.node.outputs[len(view.carries) :]
+    return [v for v in outputs if v not in declared or declared[v].axis == 0]
+
+
+def trip_numbers(op: Builder, count: ir.Value) -> ir.Value:
+    """Return 0 … T-1."""
+    return op.Range(0, op.Squeeze(count, [0]), 1)
+
+
+def runs_to_the_limit(view: LoopView) -> bool:
+    """Tell whether only the limit ends the loop: its condition is absent or always true."""
+    passed_on = view.proceed is not None and view.proceed is view.body.inputs[1]
+    started = view.start is None or _is_true(view.start)
+    return started and (passed_on or (view.proceed is not None and _is_true(view.proceed)))
+
+
+def may_make_no_trip(view: LoopView) -> bool:
+    """Tell whether the loop could make no trip at all, as far as the graph tells."""
+    for scan in view.scan_inputs:
+        if scan.stack.shape is not None and isinstance(scan.stack.shape[scan.axis], int):
+            return bool(scan.stack.shape[scan.axis] == 0)
+    limit = None if view.limit is None else ir.convenience.get_const_tensor(view.limit)
+    if limit is None or not runs_to_the_limit(view):
+        return True
+    return bool(limit.numpy().item() <= 0)
+
+
+def _is_true(value: ir.Value) -> bool:
+    node = value.producer()
+    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    known = None if value.is_graph_input() else ir.convenience.get_const_tensor(value)
+    return known is not None and bool(known.numpy().all())

@@ -1,0 +1,95 @@
+"""Which values of a loop's body may change their shape from trip to trip."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from whileback.graph.scopes import LoopView, branches, is_loop, is_standard, loop_view, operands
+from whileback.graph.shapes import same_shape, static_shape
+
+__all__ = ["shape_varies"]
+
+# The inputs whose values, not only whose shapes, decide on the shape of the output.
+SHAPE_ARGUMENTS: dict[str, tuple[int, ...]] = {
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "Compress": (0, 1),
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "MaxUnpool": (2,),
+    "NonZero": (0,),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Unique": (0,),
+}
+
+
+class _Variation:
+    def __init__(self, view: LoopView) -> None:
+        self.values = {c.input for c in view.carries} | {s.row for s in view.scan_inputs}
+        if view.trip is not None:
+            self.values.add(view.trip)
+        self.shapes: set[ir.Value] = set()
+
+    def run(self, view: LoopView) -> None:
+        while True:
+            for node in view.body:
+                self._visit(node)
+            changed = {c.input for c in view.carries if self._changes(c.input, c.output)}
+            if changed <= self.shapes:
+                return
+            self.shapes |= changed
+
+    def _changes(self, before: ir.Value, after: ir.Value) -> bool:
+        if after in self.shapes:
+            return True
+        known = before.shape is not None and after.shape is not None
+        return known and not same_shape(before, after)
+
+    def _visit(self, node: ir.Node) -> None:
+        read = [value for value in operands(node) if value is not None]
+        shapes_vary = any(value in self.shapes for value in read)
+        if is_standard(node, "Shape", "Size"):
+            values_vary = shapes_vary
+        else:
+            values_vary = shapes_vary or any(value in self.values for value in read)
+        if values_vary:
+            self.values.update(node.outputs)
+        for output in node.outputs:
+            if static_shape(output) is None and (shapes_vary or self._reshapes(node, output)):
+                self.shapes.add(output)
+
+    def _reshapes(self, node: ir.Node, output: ir.Value) -> bool:
+        """Tell whether the node gives this output another shape in another trip."""
+        if is_standard(node, "If"):
+            condition = node.inputs[0]
+            sides = [branch.outputs[output.index() or 0] for branch in branches(node)]
+            return condition in self.values and not same_shape(*sides)
+        if is_loop(node):
+            return self._loop_reshapes(loop_view(node), output)
+        indices = SHAPE_ARGUMENTS.get(node.op_type, ())
+        return any(i < len(node.inputs) and node.inputs[i] in self.values for i in indices)
+
+    def _loop_reshapes(self, view: LoopView, output: ir.Value) -> bool:
+        for carry in view.carries:
+            if carry.result is output:
+                return not same_shape(carry.initial, output)
+        return not view.scan_inputs
+
+
+def shape_varies(view: LoopView) -> set[ir.Value]:
+    """Return the values of the body whose shape may differ between two trips.
+
+    A value whose shape is a known constant never does; one whose shape nothing tells is taken
+    to keep it, unless an argument of its shape is computed from something that changes.
+    """
+    variation = _Variation(view)
+    variation.run(view)
+    return variation.shapes

@@ -1,0 +1,197 @@
+"""Emitting nodes: `op.Mul(a, b)` adds a `Mul` to the graph and returns its output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.graph.names import Names
+from whileback.graph.shapes import Shapes, rank, same_dim, same_shape, static_shape
+
+__all__ = ["Builder", "Operand"]
+
+Operand = ir.Value | int | float | bool | Sequence[int] | np.ndarray | None
+
+
+class Builder:
+    """Emits operators of the default domain at the end of one graph.
+
+    Python numbers become constants: ints and lists of ints INT64, floats the type of the first
+    tensor among the inputs, arrays what they are. Every new value has its type and, where it can
+    be inferred, its shape. New nodes are named after `origin`, the node they are emitted for.
+    """
+
+    def __init__(self, graph: ir.Graph, names: Names, shapes: Shapes) -> None:
+        self.graph = graph
+        self.names = names
+        self.shapes = shapes
+        self.origin: ir.Node | None = None
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+
+    def inside(self, name: str) -> Builder:
+        """Return a builder for a new, empty graph that will become a body or a branch."""
+        graph = ir.Graph([], [], nodes=[], name=self.names.fresh(name))
+        builder = Builder(graph, self.names, self.shapes)
+        builder.origin = self.origin
+        return builder
+
+    def __getattr__(self, op_type: str) -> Callable[..., ir.Value]:
+        if not op_type[:1].isupper():
+            raise AttributeError(op_type)
+
+        def emit(*inputs: Operand, **attributes: Any) -> ir.Value:
+            return self.emit(op_type, inputs, attributes)[0]
+
+        return emit
+
+    def emit(
+        self,
+        op_type: str,
+        inputs: Sequence[Operand],
+        attributes: dict[str, Any] | None = None,
+        outputs: int = 1,
+        domain: str = "",
+    ) -> Sequence[ir.Value]:
+        """Add a node with any number of outputs and return them."""
+        like = next((value for value in inputs if isinstance(value, ir.Value)), None)
+        node = ir.node(
+            op_type,
+            [self.value(each, like) for each in inputs],
+            {k: v for k, v in (attributes or {}).items() if v is not None},
+            domain=domain,
+            num_outputs=outputs,
+        )
+        self.append(node)
+        return node.outputs
+
+    def append(self, node: ir.Node) -> None:
+        """Add a node made elsewhere: name it and its outputs, infer their types and shapes."""
+        node.name = self.names.fresh(self._prefix() + node.op_type)
+        for index, output in enumerate(node.outputs):
+            output.name = node.name if index == 0 else self.names.fresh(f"{node.name}_{index}")
+        if self.origin is not None and self.origin.name:
+            node.metadata_props["whileback.from"] = source(self.origin)
+        self.graph.append(node)
+        self.shapes.infer(node)
+
+    def _prefix(self) -> str:
+        return "" if self.origin is None else f"{source(self.origin)}/grad/"
+
+    def value(self, operand: Operand, like: ir.Value | None = None) -> ir.Value | None:
+        """Return a tensor for an operand of a node; numbers become constants."""
+        if operand is None or isinstance(operand, ir.Value):
+            return operand
+        if isinstance(operand, float):
+            return self.constant(operand, None if like is None else like.dtype)
+        if isinstance(operand, np.ndarray):
+            return self.constant(operand)
+        if isinstance(operand, bool):
+            return self.constant(np.array(operand))
+        return self.constant(np.array(operand, np.int64))
+
+    def constant(self, data: Any, dtype: ir.DataType | None = None) -> ir.Value:
+        """Return an initializer of this graph that holds the data; equal ones are shared."""
+        array = np.asarray(data)
+        if dtype is not None:
+            array = array.astype(dtype.numpy())
+        key = (str(array.dtype), array.shape, array.tobytes())
+        if key not in self._constants:
+            name = self.names.fresh(f"{self._prefix()}constant")
+            tensor = ir.tensor(array, name=name)
+            value = ir.Value(
+                name=name,
+                type=ir.TensorType(tensor.dtype),
+                shape=ir.Shape(array.shape),
+                const_value=tensor,
+            )
+            self.graph.register_initializer(value)
+            self._constants[key] = value
+        return self._constants[key]
+
+    def input(self, name: str, like: ir.Value, shape: ir.Shape | None) -> ir.Value:
+        """Add an input of the type of `like` to the graph and return it."""
+        value = ir.Value(name=self.names.fresh(name), type=like.type, shape=shape)
+        self.graph.inputs.append(value)
+        return value
+
+    def shape_of(self, value: ir.Value) -> ir.Value:
+        """Return the value's shape: a constant where it is known, else a `Shape` node."""
+        known = static_shape(value)
+        return self.Shape(value) if known is None else self.constant(np.array(known, np.int64))
+
+    def dim(self, value: ir.Value, axis: int) -> ir.Value:
+        """Return one dimension of the value, as INT64[1]."""
+        if value.shape is not None and isinstance(value.shape[axis], int):
+            return self.constant(np.array([value.shape[axis]], np.int64))
+        end = None if axis == -1 else axis + 1
+        return self.Shape(value, start=axis, end=end)
+
+    def zeros_like(self, value: ir.Value) -> ir.Value:
+        """Return zeros of the value's type and shape; its elements are never read."""
+        zero = self.constant(0, value.dtype)
+        if static_shape(value) == ():
+            return zero
+        return self.Expand(zero, self.shape_of(value))
+
+    def add(self, *terms: ir.Value | None) -> ir.Value | None:
+        """Return the sum of the terms that are there, or None if there is none."""
+        total: ir.Value | None = None
+        for term in terms:
+            if term is not None:
+                total = term if total is None else self.Add(total, term)
+        return total
+
+    def expand(self, value: ir.Value, like: ir.Value) -> ir.Value:
+        """Return the value broadcast to the shape of `like`."""
+        return value if same_shape(value, like) else self.Expand(value, self.shape_of(like))
+
+    def reshape(self, value: ir.Value, like: ir.Value) -> ir.Value:
+        """Return the value's elements in the shape of `like`."""
+        if same_shape(value, like):
+            return value
+        return self.Reshape(value, self.shape_of(like), allowzero=1)
+
+    def unbroadcast(self, gradient: ir.Value, like: ir.Value) -> ir.Value:
+        """Sum the gradient over the axes along which `like` was broadcast to its shape."""
+        if same_shape(gradient, like):
+            return gradient
+        axes = _broadcast_axes(gradient, like)
+        if axes is None:
+            return self._unbroadcast_at_run_time(gradient, like)
+        if not axes:
+            return gradient
+        squeeze = len(axes) == len(gradient.shape or ()) - (rank(like) or 0)
+        summed = self.ReduceSum(gradient, axes, keepdims=0 if squeeze else 1)
+        return summed if squeeze else self.reshape(summed, like)
+
+    def _unbroadcast_at_run_time(self, gradient: ir.Value, like: ir.Value) -> ir.Value:
+        shape, target = self.Shape(gradient), self.Shape(like)
+        missing = self.Sub(self.Shape(shape), self.Shape(target))
+        padded = self.Concat(self.Expand(1, missing), target, axis=0)
+        axes = self.Squeeze(self.NonZero(self.Not(self.Equal(padded, shape))), [0])
+        summed = self.ReduceSum(gradient, axes, keepdims=1, noop_with_empty_axes=1)
+        return self.Reshape(summed, target, allowzero=1)
+
+
+def source(node: ir.Node) -> str:
+    """Return the name of the model's own node that this one stems from."""
+    return node.metadata_props.get("whileback.from", node.name or node.op_type)
+
+
+def _broadcast_axes(gradient: ir.Value, like: ir.Value) -> list[int] | None:
+    """Return the axes to sum over, or None where the shapes do not tell."""
+    if gradient.shape is None or like.shape is None:
+        return None
+    missing = len(gradient.shape) - len(like.shape)
+    axes = list(range(missing))
+    for axis, dim in enumerate(like.shape, start=missing):
+        if same_dim(dim, gradient.shape[axis]) or gradient.shape[axis] == 1:
+            continue
+        if dim == 1:
+            axes.append(axis)
+        elif not (isinstance(dim, int) and isinstance(gradient.shape[axis], ir.SymbolicDim)):
+            return None
+    return axes

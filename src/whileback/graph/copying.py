@@ -1,0 +1,63 @@
+"""Copies of nodes and subgraphs, with some of the values replaced."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from whileback.graph.names import Names
+
+__all__ = ["copy_node"]
+
+ValueMap = dict[ir.Value, ir.Value]
+
+
+def copy_node(node: ir.Node, replaced: ValueMap, names: Names) -> ir.Node:
+    """Return a copy of the node that reads the replaced values; every value in it is renamed.
+
+    `replaced` gains the node's outputs, so that nodes copied later read those of the copy.
+    """
+    copy = ir.Node(
+        node.domain,
+        node.op_type,
+        [None if value is None else replaced.get(value, value) for value in node.inputs],
+        [_copy_attribute(attribute, replaced, names) for attribute in node.attributes.values()],
+        overload=node.overload,
+        num_outputs=len(node.outputs),
+        version=node.version,
+        name=names.fresh(node.name or node.op_type),
+        doc_string=node.doc_string,
+        metadata_props=dict(node.metadata_props),
+    )
+    for old, new in zip(node.outputs, copy.outputs, strict=True):
+        _copy_value(old, new, names)
+        replaced[old] = new
+    return copy
+
+
+def _copy_attribute(attribute: ir.Attr, replaced: ValueMap, names: Names) -> ir.Attr:
+    if attribute.type != ir.AttributeType.GRAPH:
+        return attribute
+    return ir.AttrGraph(attribute.name, _copy_graph(attribute.as_graph(), replaced, names))
+
+
+def _copy_graph(graph: ir.Graph, outer: ValueMap, names: Names) -> ir.Graph:
+    replaced = dict(outer)
+    for value in (*graph.inputs, *graph.initializers.values()):
+        if value not in replaced or value in outer:
+            replaced[value] = _copy_value(value, ir.Value(), names)
+    nodes = [copy_node(node, replaced, names) for node in graph]
+    return ir.Graph(
+        [replaced[value] for value in graph.inputs],
+        [replaced.get(value, value) for value in graph.outputs],
+        nodes=nodes,
+        initializers=[replaced[value] for value in graph.initializers.values()],
+        name=names.fresh(graph.name or "graph"),
+    )
+
+
+def _copy_value(old: ir.Value, new: ir.Value, names: Names) -> ir.Value:
+    new.name = names.fresh(old.name or "value")
+    new.type = old.type
+    new.shape = old.shape
+    new.const_value = old.const_value
+    return new

@@ -1,0 +1,315 @@
+"""Types and shapes of values: the one place that knows how they are inferred.
+
+Operators are inferred by onnx-shape-inference; loops are done here, since a carried value has
+the shape of its initial value only if the body leaves that shape as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import onnx_ir as ir
+from onnx_shape_inference import SYM_DATA_KEY, ShapeInferenceContext, registry
+
+from whileback.errors import GraphError
+from whileback.graph.scopes import (
+    STANDARD_DOMAINS,
+    Carry,
+    LoopView,
+    branches,
+    definitions,
+    is_loop,
+    is_standard,
+    loop_view,
+    subgraphs,
+    walk,
+)
+
+__all__ = [
+    "Shapes",
+    "describe",
+    "forget_symbolic_data",
+    "is_float",
+    "rank",
+    "same_dim",
+    "same_shape",
+    "size",
+    "static_shape",
+]
+
+FLOATS = frozenset(
+    {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+)
+
+
+def is_float(value: ir.Value) -> bool:
+    """Tell whether the value is a tensor of a type that has gradients."""
+    return value.dtype in FLOATS and not isinstance(
+        value.type, (ir.SequenceType, ir.OptionalType)
+    )
+
+
+def rank(value: ir.Value) -> int | None:
+    """Return the value's rank if it is known."""
+    return None if value.shape is None else len(value.shape)
+
+
+def static_shape(value: ir.Value) -> tuple[int, ...] | None:
+    """Return the value's shape if every dimension is a known number."""
+    if value.shape is None or not value.shape.is_static():
+        return None
+    return tuple(value.shape.numpy())
+
+
+def size(value: ir.Value) -> int | None:
+    """Return the number of the value's elements if it is known."""
+    shape = static_shape(value)
+    return None if shape is None else math.prod(shape)
+
+
+def same_dim(a: int | ir.SymbolicDim, b: int | ir.SymbolicDim) -> bool:
+    """Tell whether two dimensions are surely equal: the same number or the same symbol."""
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and a == b
+    return a.value is not None and a.value == b.value
+
+
+def same_shape(a: ir.Value, b: ir.Value) -> bool:
+    """Tell whether two values surely have the same shape."""
+    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
+        return False
+    return all(same_dim(m, n) for m, n in zip(a.shape, b.shape, strict=True))
+
+
+def describe(value: ir.Value) -> str:
+    """Return the value's type as text, such as `FLOAT[B,4]`, `INT64[]` or `FLOAT[?]`."""
+    name = "?" if value.dtype is None else value.dtype.name
+    if isinstance(value.type, (ir.SequenceType, ir.OptionalType)):
+        return str(value.type)
+    if value.shape is None:
+        return f"{name}[?]"
+    dims = (str(d) if isinstance(d, int) else (d.value or "?") for d in value.shape)
+    return f"{name}[{','.join(dims)}]"
+
+
+def forget_symbolic_data(graph: ir.Graph) -> None:
+    """Remove the notes that the inference of operators leaves on values."""
+    for each in [graph, *(inner for node in walk(graph) for inner in subgraphs(node))]:
+        for value in definitions(each):
+            value.metadata_props.pop(SYM_DATA_KEY, None)
+
+
+class Shapes:
+    """Infers types and shapes, of one new node or of a whole graph, for one set of opsets."""
+
+    def __init__(self, opset_imports: dict[str, int]) -> None:
+        registry.collect()
+        self._context = ShapeInferenceContext(opset_imports, policy="refine")
+        self._relaxed: set[str] = set()
+
+    def reserve(self, graph: ir.Graph) -> None:
+        """Keep new symbols apart from those that the graph already uses."""
+        self._context.reserve_symbol_names(_symbols(graph))
+
+    def infer_graph(self, graph: ir.Graph) -> None:
+        """Infer every value of the graph and of its subgraphs; declared shapes are refined.
+
+        Raises: GraphError for an operator whose inputs have wrong types or counts.
+        """
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                value.shape = ir.Shape(value.const_value.shape)
+                value.dtype = value.const_value.dtype
+        for value in graph.inputs:
+            self._context.name_anonymous_dims(value)
+        for node in graph:
+            self.infer(node)
+
+    def infer(self, node: ir.Node) -> None:
+        """Infer the outputs of one node from its inputs, bodies included."""
+        if is_loop(node):
+            self._infer_loop(loop_view(node))
+            return
+        for inner in subgraphs(node):
+            self.infer_graph(inner)
+        if is_standard(node, "If"):
+            self._infer_if(node)
+            return
+        self._infer_operator(node)
+
+    def _infer_operator(self, node: ir.Node) -> None:
+        domain = "" if node.domain in STANDARD_DOMAINS else node.domain
+        version = self._context.get_opset_version(domain)
+        function = registry.get(domain, node.op_type, version=version)
+        if function is None:
+            return
+        for value in node.inputs:
+            if value is not None:
+                self._context.name_anonymous_dims(value)
+        try:
+            function(self._context, node)
+        except ValueError as error:
+            raise GraphError(
+                f"Node '{node.name}' ({node.op_type}) is not valid: {error}. "
+                "Correct the model: its runtime would refuse it too."
+            ) from error
+        if is_standard(node, "Split") and len(node.inputs) > 1 and node.inputs[1] is not None:
+            self._forget_split_sizes(node)
+
+    def _forget_split_sizes(self, node: ir.Node) -> None:
+        """Sizes given at run time are unknown, whatever was inferred for them."""
+        sizes = node.inputs[1]
+        if sizes is None or ir.convenience.get_const_tensor(sizes) is not None:
+            return
+        axis = node.attributes.get_int("axis", 0)
+        for output in node.outputs:
+            if output.shape is not None:
+                dims = list(output.shape)
+                dims[axis] = self._context.new_symbolic_dim()
+                output.shape = ir.Shape(dims)
+
+    def _infer_if(self, node: ir.Node) -> None:
+        then, other = branches(node)
+        for result, a, b in zip(node.outputs, then.outputs, other.outputs, strict=True):
+            result.type = result.type or a.type or b.type
+            self._set_shape(result, self._common(a.shape, b.shape))
+
+    def _infer_loop(self, view: LoopView) -> None:
+        """Find shapes of the carried values that every trip keeps, then those of the outputs."""
+        inner = list(_inner_values(view.body))
+        declared = [(value, value.shape) for value in inner]
+        self._start_loop(view)
+        attempts = 2 + sum(len(carry.input.shape or ()) for carry in view.carries)
+        for _ in range(attempts):
+            self.infer_graph(view.body)
+            if not self._relax_carries(view):
+                break
+            for value, shape in declared:
+                _reset(value, shape)
+        self._finish_loop(view)
+
+    def _start_loop(self, view: LoopView) -> None:
+        if view.trip is not None:
+            for value, dtype in ((view.trip, ir.DataType.INT64), (view.proceed, ir.DataType.BOOL)):
+                if value is not None:
+                    value.type = value.type or ir.TensorType(dtype)
+                    value.shape = value.shape or ir.Shape([])
+        for carry in view.carries:
+            carry.input.type = carry.input.type or carry.initial.type
+            carry.input.shape = _prefer(carry.initial.shape, carry.input.shape)
+        for scan in view.scan_inputs:
+            scan.row.type = scan.row.type or scan.stack.type
+            scan.row.shape = _prefer(_without(scan.stack.shape, scan.axis), scan.row.shape)
+
+    def _relax_carries(self, view: LoopView) -> bool:
+        """Forget the dimensions that a trip changes; tell whether there were any."""
+        changed = False
+        for carry in view.carries:
+            before, after = carry.input.shape, carry.output.shape
+            if before is None or self._kept(before, after):
+                continue
+            changed = True
+            carry.input.shape = self._common(before, after)
+            dims = carry.input.shape or ()
+            self._relaxed.update(d.value for d in dims if not isinstance(d, int) and d.value)
+        return changed
+
+    def _kept(self, before: ir.Shape, after: ir.Shape | None) -> bool:
+        """Tell whether a trip leaves all dimensions as they are, but for those already forgotten."""
+        if after is None or len(before) != len(after):
+            return False
+        return all(
+            same_dim(m, n) or (not isinstance(m, int) and m.value in self._relaxed)
+            for m, n in zip(before, after, strict=True)
+        )
+
+    def _finish_loop(self, view: LoopView) -> None:
+        length = self._length(view)
+        for carry in view.carries:
+            carry.result.type = carry.result.type or carry.output.type or carry.input.type
+            self._set_shape(carry.result, self._result_shape(carry))
+        for scan in view.scan_outputs:
+            scan.stack.type = scan.stack.type or scan.row.type
+            if scan.row.shape is not None:
+                dims = list(scan.row.shape)
+                dims.insert(scan.axis % (len(dims) + 1), length)
+                self._set_shape(scan.stack, ir.Shape(dims))
+
+    def _result_shape(self, carry: Carry) -> ir.Shape | None:
+        """After any number of trips, none included: a dimension that changes is a new symbol."""
+        shape = carry.input.shape
+        if shape is None:
+            return None
+        return ir.Shape(
+            [
+                self._context.new_symbolic_dim()
+                if not isinstance(dim, int) and dim.value in self._relaxed
+                else dim
+                for dim in shape
+            ]
+        )
+
+    def _length(self, view: LoopView) -> int | ir.SymbolicDim:
+        for scan in view.scan_inputs:
+            if scan.stack.shape is not None:
+                dim: int | ir.SymbolicDim = scan.stack.shape[scan.axis]
+                return dim
+        return self._context.new_symbolic_dim()
+
+    def _set_shape(self, value: ir.Value, shape: ir.Shape | None) -> None:
+        if shape is not None:
+            self._context.set_shape(value, self._context.name_anonymous_dims_in_shape(shape))
+
+    def _common(self, a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
+        """Return what holds for both shapes, a new symbol for each dimension that differs."""
+        if a is None or b is None or len(a) != len(b):
+            return None
+        pairs = zip(a, b, strict=True)
+        return ir.Shape(
+            [m if same_dim(m, n) else self._context.new_symbolic_dim() for m, n in pairs]
+        )
+
+
+def _prefer(actual: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
+    """Return the shape outside the loop, unless its rank contradicts the declared one."""
+    if actual is None:
+        return declared
+    if declared is None:
+        return actual
+    if len(actual) != len(declared):
+        return declared
+    pairs = zip(actual, declared, strict=True)
+    return ir.Shape([m if isinstance(m, int) or not isinstance(n, int) else n for m, n in pairs])
+
+
+def _without(shape: ir.Shape | None, axis: int) -> ir.Shape | None:
+    if shape is None or not len(shape):
+        return None
+    dims = list(shape)
+    del dims[axis]
+    return ir.Shape(dims)
+
+
+def _inner_values(graph: ir.Graph) -> Iterator[ir.Value]:
+    for node in walk(graph):
+        yield from node.outputs
+        for inner in subgraphs(node):
+            yield from inner.inputs
+
+
+def _reset(value: ir.Value, shape: ir.Shape | None) -> None:
+    """Undo what was inferred under an assumption that did not hold."""
+    value.shape = shape
+    value.metadata_props.pop(SYM_DATA_KEY, None)
+    producer = value.producer()
+    if producer is None or producer.op_type != "Constant":
+        value.const_value = None
+
+
+def _symbols(graph: ir.Graph) -> Iterable[str]:
+    for each in [graph, *(inner for node in walk(graph) for inner in subgraphs(node))]:
+        for value in definitions(each):
+            for dim in value.shape or ():
+                if not isinstance(dim, int) and dim.value:
+                    yield dim.value
