@@ -184,12 +184,14 @@ def _serialized(model: ir.Model) -> onnx.ModelProto:
 
 
 def _root(error: BaseException, what: str) -> WhilebackError:
-    """Return the first cause of `error` as one of our errors."""
+    """Return the first cause of `error`, and the innermost part that it names, as our error."""
+    part = "the model"
     while error.__cause__ is not None:
+        part = str(error).partition(" with: ")[2] or part
         error = error.__cause__
     if isinstance(error, RecursionError):
         return UnsupportedError(f"the model {what}: it is nested too deep; make it flatter")
-    return FormatError(f"the model {what}: {error}; correct the model")
+    return FormatError(f"the model {what}: {error}; correct {part[:80]!r}")
 
 
 def _renameable(tensor: TensorProtoTensor) -> ir.LazyTensor:
