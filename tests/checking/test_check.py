@@ -279,5 +279,5 @@ def test_the_report_is_a_table():
     assert lines[0].split() == [
         "value", "type", "verdict", "worst", "at", "gradient", "expected", "error", "allowed",
     ]  # fmt: skip
-    assert lines[1].split()[:3] == ["x", "float32[4]", "ok"]
+    assert lines[1].split()[:3] == ["x", "FLOAT[4]", "ok"]
     assert len(lines) == 2

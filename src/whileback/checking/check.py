@@ -14,7 +14,7 @@ from whileback.checking.compare import (
     exact_gradients,
     rounding,
 )
-from whileback.checking.point import Point
+from whileback.checking.point import Point, Slope
 from whileback.checking.report import Comparison, Finding, Report
 from whileback.engines import compile
 
@@ -62,7 +62,8 @@ def check(
     for name in wrt:
         output = names[name]
         pair = None if exact is None else (exact[0][output], exact[1][output])
-        findings.append(finding(point, name, own[output], pair, elements, directions))
+        slopes = point.slopes(name, elements, directions)
+        findings.append(finding(name, slopes, point.wrt[name].shape, own[output], pair))
     return Report(tuple(findings))
 
 
@@ -83,28 +84,24 @@ def cotangent_feeds(
 
 
 def finding(
-    point: Point,
     name: str,
+    slopes: Sequence[Slope],
+    shape: tuple[int, ...],
     own: np.ndarray,
     exact: tuple[np.ndarray, np.ndarray] | None,
-    elements: int,
-    directions: int,
 ) -> Finding:
     """Return the verdict on the gradient of one value.
 
     Args:
-        point: where it was taken.
         name: the value.
+        slopes: the derivatives that finite differences gave.
+        shape: the shape of the value.
         own: the gradient that the gradient model gave.
         exact: the same in float64, and once more for inputs that are off by one rounding.
-        elements: how many elements are checked one by one.
-        directions: along how many random directions a larger value is checked.
     """
-    wanted = point.wrt[name].shape
-    described = f"{own.dtype.name}[{','.join(map(str, own.shape))}]"
-    if own.shape != wanted:
-        return Finding(name, described, f"WRONG shape, not [{','.join(map(str, wanted))}]")
-    slopes = point.slopes(name, elements, directions)
+    described = f"{ir.DataType.from_numpy(own.dtype).name}[{','.join(map(str, own.shape))}]"
+    if own.shape != shape:
+        return Finding(name, described, f"WRONG shape, not [{','.join(map(str, shape))}]")
     if exact is None:
         compared = compare_formulas(slopes, own.astype(np.float64), rounding(own.dtype))
     else:

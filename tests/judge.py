@@ -1,0 +1,174 @@
+"""One call that judges a gradient from all sides; every test of a rule uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from whileback.checking.check import finding
+from whileback.checking.compare import exact_gradients, rounding
+from whileback.checking.point import Point
+from whileback.checking.report import Report
+from whileback.engines import compile
+from whileback.graph.scopes import definitions
+
+HEADER = '<ir_version: 10, opset_import: ["" : {opset}]> model '
+LEVELS = ("disabled", "basic", "all")
+
+Arrays = dict[str, np.ndarray]
+
+
+def parse(text: str, opset: int = 21) -> ir.Model:
+    """Return the model of a text, whose header may be left out: `(float x) => (float y) { … }`."""
+    if not text.lstrip().startswith("<"):
+        text = HEADER.format(opset=opset) + text
+    return ir.from_onnx_text(text)
+
+
+def assert_gradient(
+    model: ir.Model | str,
+    of: Sequence[str],
+    wrt: Sequence[str],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    opset: int = 21,
+    second_order: bool = False,
+    kinks: bool = False,
+    seed: int = 0,
+    elements: int = 64,
+    directions: int = 3,
+) -> Arrays:
+    """Assert that `whileback.gradient.vjp` is right for a model, and return the gradients.
+
+    The gradients must agree with finite differences of the model's float64 twin, for cotangents
+    that are not uniform: to 1e-6 of the largest element when evaluated in float64, and to what
+    rounding explains (5e-5 of it for FLOAT) in their own type, at three levels of optimization.
+    Shapes, types, names and the order of outputs must be as promised, the model handed in must
+    stay as it is, the outputs that it had must keep their values, and the checker must pass.
+
+    Args:
+        model: a model, or its text.
+        of: the values to differentiate.
+        wrt: the values with respect to which.
+        inputs: values for some of the inputs; the others are random.
+        opset: for a text without a header.
+        second_order: judge the gradients of the gradients, and of the cotangents, as well.
+        kinks: whether some of the elements may be where the model is not smooth.
+        seed: makes the random values.
+        elements: a gradient of at most so many elements is judged one by one.
+        directions: a larger one along so many random directions.
+    """
+    model = parse(model, opset) if isinstance(model, str) else model
+    options = {"kinks": kinks, "seed": seed, "elements": elements, "directions": directions}
+    gradient_model, arguments, gradients = _assert_order(model, of, wrt, inputs or {}, **options)
+    if second_order:
+        known = {value.name for value in definitions(gradient_model.graph)}
+        again = [name for name in wrt if name in known]
+        again += [name for name in _seeds(model, gradient_model) if name not in again]
+        _assert_order(
+            gradient_model, _outputs(gradient_model)[-len(wrt) :], again, arguments, **options
+        )
+    return gradients
+
+
+def assert_gradient_model(
+    model: ir.Model,
+    gradient_model: ir.Model,
+    of: Sequence[str],
+    wrt: Sequence[str],
+    inputs: Mapping[str, Any],
+    *,
+    kinks: bool = False,
+    seed: int = 0,
+    elements: int = 64,
+    directions: int = 3,
+) -> tuple[Arrays, Arrays]:
+    """Assert that a gradient model with cotangents as inputs is right for a model.
+
+    Returns its arguments and the gradients.
+    """
+    _assert_form(model, gradient_model, of, wrt)
+    rng = np.random.default_rng(seed)
+    point = Point(model, of, wrt, inputs, rng)
+    seeds = dict(zip(_seeds(model, gradient_model), point.cotangents.values(), strict=True))
+    types = {value.name: value.dtype for value in gradient_model.graph.inputs}
+    arguments = point.feeds | {n: c.astype(types[n].numpy()) for n, c in seeds.items()}
+    names = dict(zip(wrt, _outputs(gradient_model)[-len(wrt) :], strict=True))
+    exact = exact_gradients(gradient_model, arguments, rng)
+    slopes = {name: point.slopes(name, elements, directions) for name in wrt}
+    forward = compile(model, threads=1)(point.feeds)
+    gradients: Arrays = {}
+    for level in LEVELS:
+        own = compile(gradient_model, optimization=level, threads=1)(arguments)
+        _assert_same_forward(forward, own)
+        gradients = {name: own[output] for name, output in names.items()}
+        findings = [
+            finding(
+                name,
+                slopes[name],
+                point.wrt[name].shape,
+                gradients[name],
+                None if exact is None else (exact[0][output], exact[1][output]),
+            )
+            for name, output in names.items()
+        ]
+        report = Report(tuple(findings))
+        assert report.ok, f"at level {level!r}:\n{report}"
+        assert kinks or all(each.verdict != "kink" for each in findings), str(report)
+    return arguments, gradients
+
+
+def _assert_order(
+    model: ir.Model,
+    of: Sequence[str],
+    wrt: Sequence[str],
+    inputs: Mapping[str, Any],
+    **options: Any,
+) -> tuple[ir.Model, Arrays, Arrays]:
+    from whileback.gradient import vjp
+
+    before = ir.to_proto(model).SerializeToString(deterministic=True)
+    gradient_model = vjp(model, of=list(of), wrt=list(wrt))
+    assert ir.to_proto(model).SerializeToString(deterministic=True) == before, "model was modified"
+    arguments, gradients = assert_gradient_model(model, gradient_model, of, wrt, inputs, **options)
+    return gradient_model, arguments, gradients
+
+
+def _assert_form(
+    model: ir.Model, gradient_model: ir.Model, of: Sequence[str], wrt: Sequence[str]
+) -> None:
+    """Check names, order and types of inputs and outputs, and let the checker have a look."""
+    own = _outputs(model)
+    forward = [*own, *(name for name in dict.fromkeys(of) if name not in own)]
+    outputs = _outputs(gradient_model)
+    assert outputs[: len(forward)] == forward, f"{outputs} does not start with {forward}"
+    assert len(outputs) == len(forward) + len(wrt), f"{outputs} for {wrt}"
+    types = {value.name: value.dtype for value in definitions(model.graph)}
+    for name, value in zip(wrt, gradient_model.graph.outputs[len(forward) :], strict=True):
+        assert value.name.startswith(f"{name}_grad"), value.name
+        assert types[name] is None or value.dtype == types[name], value
+    for name, seed in zip(of, _seeds(model, gradient_model), strict=True):
+        assert seed.startswith(f"{name}_grad"), seed
+    onnx.checker.check_model(ir.to_proto(gradient_model), full_check=True)
+
+
+def _outputs(model: ir.Model) -> list[str]:
+    return [str(value.name) for value in model.graph.outputs]
+
+
+def _seeds(model: ir.Model, gradient_model: ir.Model) -> list[str]:
+    """Return the cotangents: the new inputs that have no default."""
+    old = {value.name for value in model.graph.inputs}
+    new = [str(value.name) for value in gradient_model.graph.inputs if value.name not in old]
+    return [name for name in new if name not in gradient_model.graph.initializers]
+
+
+def _assert_same_forward(want: Mapping[str, Any], got: Mapping[str, Any]) -> None:
+    for name, value in want.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fV":
+            scale = np.max(np.abs(value), initial=0.0)
+            np.testing.assert_allclose(got[name], value, rtol=0, atol=rounding(value.dtype) * scale)
