@@ -15,6 +15,14 @@ g (float[2] x) => (float[2] y) <float[2] w = {1.5, -2}> {
 }"""
 
 
+WITH_BODY = """<ir_version: 8, opset_import: ["" : 17]>
+g (bool c) => (float[2] y) {
+   y = If(c) <then_branch = t () => (float[2] p) <float[2] v = {3, 4}> {
+      p = Constant <value = float[2] {1, 2}> ()
+   }, else_branch = e () => (float[2] q) { q = Constant <value = float[2] {5, 6}> () }>
+}"""
+
+
 def refusal(text: bytes) -> str:
     with pytest.raises(FormatError) as caught:
         onnx_text.parse(text)
@@ -97,6 +105,28 @@ def test_a_tensor_that_text_cannot_hold() -> None:
         "onnx prints this model as text that it cannot read back, as with INT4 data or external "
         "data in attributes; write .onnx"
     )
+
+
+def test_names_of_tensors_in_attributes_are_left_out() -> None:
+    proto = onnx_text.parse(WITH_BODY.encode())
+    branch = proto.graph.node[0].attribute[0].g
+    branch.node[0].attribute[0].t.name = "stft.basis"
+    again = onnx_text.parse(onnx_text.to_text(proto).encode())
+    tensor = again.graph.node[0].attribute[0].g.node[0].attribute[0].t
+    assert (tensor.name, list(tensor.float_data)) == ("", [1, 2])
+    assert branch.node[0].attribute[0].t.name == "stft.basis"
+
+
+@pytest.mark.parametrize("place", ["initializer 'v'", "the tensor in the node that writes 'p'"])
+def test_inner_values_that_text_would_change(place: str) -> None:
+    proto = onnx_text.parse(WITH_BODY.encode())
+    branch = proto.graph.node[0].attribute[0].g
+    tensor = branch.initializer[0] if "v" in place[-3:] else branch.node[0].attribute[0].t
+    tensor.ClearField("float_data")
+    tensor.raw_data = np.array([0x7FC00123, 0], np.uint32).tobytes()
+    with pytest.raises(FormatError) as caught:
+        onnx_text.to_text(proto)
+    assert str(caught.value) == f"the text form cannot hold the values of {place}; write .onnx"
 
 
 def test_a_nan_that_text_would_change() -> None:

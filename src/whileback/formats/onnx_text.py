@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -51,10 +52,17 @@ def parse(data: bytes) -> onnx.ModelProto:
 def to_text(model: onnx.ModelProto) -> str:
     """Return `model` as text that reads back to the same tensors.
 
+    Names of tensors in attributes mean nothing and are left out: the parser refuses many of them.
+    Node metadata and documentation have no text form.
+
     Raises:
         FormatError: the text form cannot hold one of the model's tensors or names.
     """
-    text = onnx.printer.to_text(model)
+    printed = onnx.ModelProto()
+    printed.CopyFrom(model)
+    for _, tensor in _attribute_tensors(printed):
+        tensor.ClearField("name")
+    text = onnx.printer.to_text(printed)
     try:
         again = parse(text.encode("utf-8"))
     except FormatError as error:
@@ -62,12 +70,36 @@ def to_text(model: onnx.ModelProto) -> str:
             "onnx prints this model as text that it cannot read back, as with INT4 data or "
             "external data in attributes; write .onnx"
         ) from error
-    for tensor, read in zip(model.graph.initializer, again.graph.initializer, strict=True):
+    for (where, tensor), (_, read) in zip(_tensors(printed), _tensors(again), strict=True):
         if not _equal(tensor, read):
-            raise FormatError(
-                f"the text form cannot hold the values of initializer {tensor.name!r}; write .onnx"
-            )
+            raise FormatError(f"the text form cannot hold the values of {where}; write .onnx")
     return text
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    for graph in [model.graph, *(graph for node in _nodes(model) for graph in _bodies(node))]:
+        for tensor in graph.initializer:
+            yield f"initializer {tensor.name!r}", tensor
+    yield from _attribute_tensors(model)
+
+
+def _attribute_tensors(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            for tensor in [attribute.t] if attribute.HasField("t") else attribute.tensors:
+                yield f"the tensor in the node that writes {', '.join(node.output)!r}", tensor
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    pending = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    for node in pending:
+        yield node
+        pending.extend(inner for graph in _bodies(node) for inner in graph.node)
+
+
+def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
 
 
 def _check_brackets(text: str) -> None:
