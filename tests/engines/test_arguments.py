@@ -3,7 +3,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from whileback.engines.arguments import bind, type_text
+from whileback.engines.arguments import bind
 from whileback.errors import ArgumentError
 
 
@@ -21,28 +21,6 @@ def message(dtype, shape, argument):
     with pytest.raises(ArgumentError) as error:
         one(dtype, shape, argument)
     return str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        (value("x", ir.DataType.FLOAT, ["B", 4]), "FLOAT[B,4]"),
-        (value("x", ir.DataType.INT64, []), "INT64[]"),
-        (value("x", ir.DataType.BFLOAT16), "BFLOAT16"),
-        (value("x", ir.DataType.BOOL, [None, 2]), "BOOL[?,2]"),
-        (
-            ir.Value(name="s", type=ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))),
-            "SEQUENCE(FLOAT)",
-        ),
-        (
-            ir.Value(name="s", type=ir.OptionalType(ir.TensorType(ir.DataType.FLOAT))),
-            "OPTIONAL(FLOAT)",
-        ),
-        (ir.Value(name="x"), "a value of unknown type"),
-    ],
-)
-def test_type_text(given, text):
-    assert type_text(given) == text
 
 
 @pytest.mark.parametrize(
@@ -76,7 +54,7 @@ def test_a_sequence_is_a_list_of_arrays():
         bind("m", {"s": s}, (), {"s": np.ones(2, np.float32)}, {})
     assert (
         str(error.value)
-        == "Input 's' is SEQUENCE(FLOAT), but got 'ndarray'. Pass a list of arrays."
+        == "Input 's' is Sequence(Tensor(FLOAT)), but got 'ndarray'. Pass a list of arrays."
     )
 
 

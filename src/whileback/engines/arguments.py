@@ -9,26 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, nearest
+from whileback.graph.shapes import describe
 
-__all__ = ["bind", "type_text"]
+__all__ = ["bind"]
 
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-
-
-def type_text(value: ir.Value) -> str:
-    """Return the value's type as messages show it.
-
-    >>> type_text(ir.val("x", ir.DataType.FLOAT, ["B", 4]))
-    'FLOAT[B,4]'
-    """
-    if value.type is None:
-        return "a value of unknown type"
-    element = value.dtype.name if value.dtype is not None else "UNKNOWN"
-    if value.shape is not None:
-        element += f"[{','.join('?' if d is None else str(d) for d in _dims(value))}]"
-    if isinstance(value.type, ir.SequenceType):
-        return f"SEQUENCE({element})"
-    return f"OPTIONAL({element})" if isinstance(value.type, ir.OptionalType) else element
 
 
 def bind(
@@ -55,7 +40,7 @@ def bind(
             raise ArgumentError(f"Model {model!r} has no input {name!r}; {nearest(name, inputs)}")
     missing = [v for n, v in inputs.items() if n not in given and n not in set(optional)]
     if missing:
-        listed = ", ".join(f"{value.name!r} {type_text(value)}" for value in missing)
+        listed = ", ".join(f"{value.name!r} {describe(value)}" for value in missing)
         raise ArgumentError(
             f"Model {model!r} needs more inputs: {listed}. Pass each one by keyword, "
             "or all in one mapping from names to arrays."
@@ -70,7 +55,7 @@ def _argument(value: ir.Value, argument: Any) -> Any:
     if isinstance(value.type, ir.SequenceType):
         if not isinstance(argument, list | tuple):
             raise ArgumentError(
-                f"Input {value.name!r} is {type_text(value)}, but got "
+                f"Input {value.name!r} is {describe(value)}, but got "
                 f"{type(argument).__name__!r}. Pass a list of arrays."
             )
         return [_tensor(value, item) for item in argument]
@@ -87,7 +72,7 @@ def _tensor(value: ir.Value, argument: Any) -> np.ndarray:
         if not _same_type(array, value.dtype):
             advice = f"astype({_dtype(value.dtype).name!r})"
             raise _mismatch(value, array, f"Convert it with `{advice}`.")
-    declared = [] if value.shape is None else _dims(value)
+    declared = () if value.shape is None else tuple(value.shape)
     if value.shape is not None and array.ndim != len(declared):
         raise _mismatch(value, array, f"It must have rank {len(declared)}.")
     for axis, (want, have) in enumerate(zip(declared, array.shape, strict=False)):
@@ -106,7 +91,7 @@ def _converted(value: ir.Value, argument: Any) -> np.ndarray:
         array = np.asarray(argument, dtype=_dtype(value.dtype))
     except (ValueError, TypeError, OverflowError) as error:
         raise ArgumentError(
-            f"Input {value.name!r} is {type_text(value)}, and the value passed for it "
+            f"Input {value.name!r} is {describe(value)}, and the value passed for it "
             f"cannot be converted: {error}."
         ) from error
     if plain.size and _RANK.get(plain.dtype.kind, 4) > _rank(value.dtype):
@@ -128,13 +113,8 @@ def _same_type(array: np.ndarray, dtype: ir.DataType) -> bool:
     return array.dtype == _dtype(dtype)
 
 
-def _dims(value: ir.Value) -> list[int | str | None]:
-    assert value.shape is not None
-    return [dim if isinstance(dim, int) else dim.value for dim in value.shape]
-
-
 def _mismatch(value: ir.Value, array: np.ndarray, advice: str) -> ArgumentError:
     return ArgumentError(
-        f"Input {value.name!r} is {type_text(value)}, but got an array of {array.dtype.name} "
+        f"Input {value.name!r} is {describe(value)}, but got an array of {array.dtype.name} "
         f"with shape {array.shape}. {advice}"
     )
