@@ -3,35 +3,175 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
-import numpy as np
 import onnx_ir as ir
 
-from whileback.gradient import rules  # noqa: F401
+from whileback.errors import ArgumentError, WhilebackWarning
+from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
+from whileback.gradient.coverage import check_coverage
+from whileback.gradient.registry import lookup
+from whileback.gradient.selection import lift_initializers, select
+from whileback.graph.cleanup import clean
 from whileback.graph.names import Names
-from whileback.graph.shapes import Shapes
+from whileback.graph.normalize import normalize
+from whileback.graph.shapes import Shapes, describe, forget_symbolic_data, static_shape
+
+__all__ = ["NAMES_KEY", "gradient", "names", "vjp"]
+
+NAMES_KEY = "whileback.names"
 
 
-def gradient(model: ir.Model, of: str | Sequence[str], wrt: Sequence[str]) -> ir.Model:
-    of = [of] if isinstance(of, str) else list(of)
-    graph = model.graph
-    shapes = Shapes(graph.opset_imports)
-    shapes.reserve(graph)
-    shapes.infer_graph(graph)
-    names = Names.of(graph)
-    values = {v.name: v for v in (*graph.inputs, *graph.initializers.values(), *(o for n in graph for o in n.outputs))}
-    targets = [values[n] for n in of]
-    sources = [values[n] for n in wrt]
-    active = dependents(graph, sources)
-    active &= reaching(graph, targets, active) | set(sources)
-    op = GradientBuilder(graph, names, shapes, active)
-    cot: Cotangents = {t: op.constant(np.ones([d for d in t.shape], t.dtype.numpy())) for t in targets}
-    backward(op, list(graph), cot)
-    for s in sources:
-        g = op.Identity(cot[s])
-        g.name = names.fresh(f"{s.name}_grad")
-        graph.outputs.append(g)
-    return model
+def gradient(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    reduce: Literal["sum"] | None = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
+) -> ir.Model:
+    """Return the model with the gradients of the sum of `of` with respect to each of `wrt`.
+
+    Outputs of the result: the model's own, `of` where it is not among them, then one gradient
+    `<name>_grad` of the value's type and shape for each of `wrt`, in their order. The model
+    handed in stays as it is.
+
+    Args:
+        model: any model of opset 7 and newer.
+        of: one or several values of the main graph, outputs or not; one element each, unless
+            `reduce` is given.
+        wrt: float inputs, initializers or intermediate values of the main graph, or initializers
+            of subgraphs, addressed as `node/branch/name`. Initializers become inputs that have
+            the initializer as their default.
+        reduce: "sum" differentiates the sum of all elements of `of`.
+        opset: the newest opset of the default domain that the result may use.
+        ir_version: the newest IR version that the result may have.
+
+    Raises:
+        ArgumentError: a name is unknown, or a value has no gradient.
+        NoGradientError: operators on the way have no rule.
+    """
+    work = _Transform(model, _listed(of), _listed(wrt), opset, ir_version)
+    if reduce not in (None, "sum"):
+        raise ArgumentError(f'reduce={reduce!r} is unknown; give reduce="sum" or leave it out.')
+    for value in work.targets:
+        if reduce is None and static_shape(value) not in ((), (1,), (1, 1)):
+            raise ArgumentError(
+                f"of= names '{value.name}', which is {describe(value)}: gradient() needs one "
+                'element. Say reduce="sum" (--reduce sum) to differentiate the sum of its '
+                "elements, or use vjp() and pass the cotangent."
+            )
+    one = {value: work.op.constant(1, value.dtype) for value in work.targets}
+    return work.run({value: work.op.expand(one[value], value) for value in work.targets})
+
+
+def vjp(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    opset: int | None = None,
+    ir_version: int | None = None,
+) -> ir.Model:
+    """Return the model with the vector-Jacobian products of `of` with respect to each of `wrt`.
+
+    Like `gradient`, for values of any shape: the result has one more input `<name>_grad` for each
+    of `of`, its cotangent, of the value's type and shape.
+    """
+    work = _Transform(model, _listed(of), _listed(wrt), opset, ir_version)
+    return work.run({value: work.add_seed(value) for value in work.targets})
+
+
+def names(model: ir.Model) -> Mapping[str, str]:
+    """Return which output is the gradient of which value, and which input the cotangent of which.
+
+    >>> names(gradient(model, of="loss", wrt=["w"]))  # doctest: +SKIP
+    {'w': 'w_grad'}
+    """
+    known: dict[str, str] = json.loads(model.metadata_props.get(NAMES_KEY, "{}"))
+    return known
+
+
+def _listed(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+class _Transform:
+    """One model on its way to its gradient."""
+
+    def __init__(
+        self,
+        model: ir.Model,
+        of: list[str],
+        wrt: list[str],
+        opset: int | None,
+        ir_version: int | None,
+    ) -> None:
+        copy = model.clone()
+        lift_initializers(copy, wrt)
+        self.model = normalize(
+            copy, opset=opset, ir_version=ir_version, needs_expansion=lambda n: lookup(n) is None
+        )
+        graph = self.model.graph
+        self.targets = select(self.model, of, "of")
+        self.sources = select(self.model, wrt, "wrt")
+        active = dependents(graph, self.sources)
+        active &= reaching(graph, self.targets, active)
+        check_coverage(self.model, active)
+        self.shapes = Shapes(graph.opset_imports)
+        self.shapes.reserve(graph)
+        self.op = GradientBuilder(graph, Names.of(graph), self.shapes, active)
+        self.map: dict[str, str] = {}
+
+    def add_seed(self, value: ir.Value) -> ir.Value:
+        """Add the cotangent of a value to the model's inputs."""
+        name = self.op.names.fresh(f"{value.name}_grad")
+        seed = ir.Value(name=name, type=value.type, shape=value.shape)
+        self.model.graph.inputs.append(seed)
+        self.map[str(value.name)] = name
+        return seed
+
+    def run(self, seeds: Cotangents) -> ir.Model:
+        """Emit the reverse pass, name its results, and clean up."""
+        graph = self.model.graph
+        cotangents = dict(seeds)
+        forward = list(graph)
+        backward(self.op, forward, cotangents)
+        for value in self.targets:
+            if value not in graph.outputs:
+                graph.outputs.append(value)
+        self.op.origin = None
+        for value in self.sources:
+            self._add_gradient(value, cotangents.get(value))
+            if value.is_initializer() and not value.is_graph_input():
+                graph.inputs.append(value)
+        self.model.metadata_props[NAMES_KEY] = json.dumps(self.map, ensure_ascii=False)
+        forget_symbolic_data(graph)
+        clean(self.model)
+        return self.model
+
+    def _add_gradient(self, value: ir.Value, gradient: ir.Value | None) -> None:
+        """Make the gradient of a value an output of the model."""
+        if gradient is None:
+            warnings.warn(
+                f"No value in of= depends on '{value.name}': its gradient is zero everywhere.",
+                WhilebackWarning,
+                stacklevel=4,
+            )
+            gradient = self.op.zeros_like(value)
+        result = gradient if self._may_rename(gradient) else self.op.Identity(gradient)
+        result.name = self.op.names.fresh(f"{value.name}_grad")
+        result.type, result.shape = value.type, value.shape
+        self.map[str(value.name)] = result.name
+        self.model.graph.outputs.append(result)
+
+    def _may_rename(self, gradient: ir.Value) -> bool:
+        """Tell whether the value is one of ours that has no other role."""
+        producer = gradient.producer()
+        new = producer is not None and "whileback.from" in producer.metadata_props
+        return new and producer.graph is self.model.graph and not gradient.is_graph_output()

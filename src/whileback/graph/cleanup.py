@@ -1,12 +1,33 @@
-"""Removing what nothing reads."""
+"""Removing what nothing needs: dead nodes, unused outputs, copies, work done twice."""
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Hashable
+
 import onnx_ir as ir
 
-from whileback.graph.scopes import subgraphs, walk
+from whileback.graph.scopes import branches, is_loop, is_standard, loop_view, subgraphs, walk
+from whileback.graph.shapes import same_shape
 
-__all__ = ["discard", "prune"]
+__all__ = ["clean", "discard", "prune"]
+
+RANDOM = frozenset(
+    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
+    "RandomUniformLike".split()
+)
+
+
+def clean(model: ir.Model) -> None:
+    """Remove from a model, bodies included, what its outputs do not need.
+
+    Copies (`Identity`) and changes of shape that change nothing go first, then nodes that compute
+    what another one has computed, then outputs of loops and branches that nothing reads, and
+    last what is left without a reader.
+    """
+    _bypass(model.graph, whole=False)
+    _merge(model.graph, ChainMap())
+    _prune_deep(model.graph)
 
 
 def discard(graph: ir.Graph, node: ir.Node) -> None:
@@ -27,3 +48,124 @@ def prune(graph: ir.Graph) -> None:
     for name, value in list(graph.initializers.items()):
         if not value.uses() and value not in results and not value.is_graph_input():
             del graph.initializers[name]
+
+
+def _prune_deep(graph: ir.Graph) -> None:
+    """Prune the graph, then each of its bodies, once its unused outputs are gone."""
+    prune(graph)
+    for node in reversed(graph):
+        if not subgraphs(node):
+            continue
+        _drop_unused_outputs(node, set(graph.outputs))
+        for inner in subgraphs(node):
+            _prune_deep(inner)
+    prune(graph)
+
+
+def _drop_unused_outputs(node: ir.Node, results: set[ir.Value]) -> None:
+    """Take away the stacks of a loop and the outputs of an `If` that nothing reads."""
+    if is_standard(node, "If"):
+        first, bodies, offset = 0, list(branches(node)), 0
+    elif is_loop(node):
+        view = loop_view(node)
+        first, bodies = len(view.carries), [view.body]
+        offset = 0 if view.proceed is None else 1
+    else:
+        return
+    unused = [
+        index
+        for index, value in enumerate(node.outputs)
+        if index >= first and not value.uses() and value not in results
+    ]
+    if not unused or len(unused) == len(node.outputs):
+        return
+    for body in bodies:
+        kept = [v for i, v in enumerate(body.outputs) if i - offset not in unused]
+        body.outputs.clear()
+        body.outputs.extend(kept)
+    for key in ("scan_output_axes", "scan_output_directions"):
+        if key in node.attributes:
+            numbers = enumerate(node.attributes[key].as_ints(), start=first)
+            node.attributes[key] = ir.AttrInt64s(key, [n for i, n in numbers if i not in unused])
+    _remove_outputs(node, unused)
+
+
+def _remove_outputs(node: ir.Node, unused: list[int]) -> None:
+    """Shift the outputs that stay to the front; a node's outputs can only be cut at its end."""
+    staying = [value for index, value in enumerate(node.outputs) if index not in unused]
+    for target, value in zip(node.outputs, staying, strict=False):
+        if target is not value:
+            _swap(target, value)
+    node.resize_outputs(len(staying))
+
+
+def _swap(target: ir.Value, value: ir.Value) -> None:
+    """Let `target` stand for `value`, which comes later among the same node's outputs."""
+    value.replace_all_uses_with(target, replace_graph_outputs=True)
+    target.type, target.shape, target.const_value = value.type, value.shape, None
+    target.metadata_props.clear()
+    target.metadata_props.update(value.metadata_props)
+    target.name, value.name = value.name, None
+
+
+def _bypass(graph: ir.Graph, whole: bool) -> None:
+    """Let the readers of a node that changes nothing read its input.
+
+    Unless `whole`, nodes of the model itself stay: their outputs can be asked for by name.
+    """
+    for node in graph:
+        for inner in subgraphs(node):
+            _bypass(inner, whole=True)
+        if (whole or _is_new(node)) and len(node.outputs) == 1 and _changes_nothing(node):
+            source, output = node.inputs[0], node.outputs[0]
+            if source is not None and not output.is_graph_output():
+                output.replace_all_uses_with(source)
+
+
+def _is_new(node: ir.Node) -> bool:
+    return "whileback.from" in node.metadata_props
+
+
+def _changes_nothing(node: ir.Node) -> bool:
+    if is_standard(node, "Identity"):
+        return True
+    source = node.inputs[0] if node.inputs else None
+    if source is None or not is_standard(node, "Expand", "Reshape", "Cast", "Transpose"):
+        return False
+    if node.op_type == "Cast":
+        return source.dtype is not None and source.dtype == node.outputs[0].dtype
+    if node.op_type == "Transpose":
+        permutation = node.attributes.get_ints("perm", None)
+        return permutation is not None and list(permutation) == sorted(permutation)
+    return same_shape(source, node.outputs[0])
+
+
+def _merge(graph: ir.Graph, known: ChainMap[Hashable, ir.Value]) -> None:
+    """Let the readers of a node read an earlier one that computes the same, outer ones included.
+
+    Nodes with subgraphs, with several outputs and those that draw random numbers stay apart.
+    """
+    for node in list(graph):
+        for inner in subgraphs(node):
+            _merge(inner, known.new_child())
+        key = _key(node)
+        if key is None:
+            continue
+        earlier = known.setdefault(key, node.outputs[0])
+        if earlier is not node.outputs[0] and _is_new(node) and not node.outputs[0].is_graph_output():
+            node.outputs[0].replace_all_uses_with(earlier)
+
+
+def _key(node: ir.Node) -> Hashable:
+    """Return what the node computes, or None if it stays apart."""
+    if len(node.outputs) != 1 or subgraphs(node) or is_standard(node, *RANDOM, "Constant"):
+        return None
+    attributes = tuple(sorted((a.name, a.type, _frozen(a)) for a in node.attributes.values()))
+    return (node.domain, node.op_type, tuple(id(v) for v in node.inputs), attributes)
+
+
+def _frozen(attribute: ir.Attr) -> Hashable:
+    value = attribute.value
+    if isinstance(value, (list, tuple)):
+        return tuple(value)
+    return value if isinstance(value, (int, float, str, bytes)) else id(value)

@@ -22,7 +22,7 @@ from whileback.gradient.rules.controlflow.reverse import (
     State,
     Written,
     emit_scan,
-    take_out_elementwise,
+    take_out,
 )
 from whileback.gradient.rules.controlflow.reverse_body import ReverseBody
 from whileback.gradient.rules.controlflow.tape import behind_identity, replace_uses, stack_of
@@ -98,16 +98,12 @@ class _ReverseLoop:
 
     def _some_trips(self, op: GradientBuilder) -> list[ir.Value]:
         self._copy_forward_nodes(op)
-        rows = take_out_elementwise(op, self.graph, self._rows(op), self.body.cotangents)
+        known = take_out(op, self.graph, self._rows(op), self.body.cotangents)
         outputs = list(self.graph.outputs)
         carried, inputs = len(self.body.carries), len(self.body.inputs)
         summed = carried + inputs + len(self.body.sums)
         factors = [behind_identity(value) for value in outputs[summed:]]
-        stacks = {
-            row.value: row.stack
-            for row in rows
-            if row.last is None and row.from_end and row.axis == 0
-        }
+        stacks = {value: row.stack for value, row in known.items() if row.is_in_order}
         states = self._states(op, outputs[:carried] + outputs[carried + inputs : summed])
         written = [
             Written(value, scan.axis, not scan.reverse)
@@ -115,6 +111,8 @@ class _ReverseLoop:
         ]
         missing = [value for value in dict.fromkeys(factors) if value not in stacks]
         written += [Written(value, 0, True) for value in missing]
+        kept = {*outputs[:summed], *missing}
+        rows = [row for value, row in known.items() if value.uses() or value in kept]
         after, stacked = self._emit_scan(op, states, rows, written)
         stacks.update(zip(missing, stacked[inputs:], strict=True))
         totals = self._totals(op, after[carried:], [stacks[factor] for factor in factors])

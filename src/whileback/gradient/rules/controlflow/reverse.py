@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
-from whileback.gradient.rules.controlflow.tape import replace_uses
+from whileback.gradient.rules.controlflow.frames import draws
 from whileback.graph.builder import Builder
-from whileback.graph.cleanup import discard
-from whileback.graph.scopes import is_standard, walk
+from whileback.graph.cleanup import discard, prune
+from whileback.graph.copying import copy_node
+from whileback.graph.scopes import is_standard, operands
 from whileback.graph.shapes import rank
 
-__all__ = ["Row", "State", "Written", "emit_scan", "take_out_elementwise"]
+__all__ = ["Row", "State", "Written", "emit_scan", "take_out"]
 
 ELEMENTWISE = frozenset(
     "Abs Add And Cast Ceil Cos Cosh Div Equal Erf Exp Floor Greater GreaterOrEqual Identity Less "
@@ -37,6 +38,11 @@ class Row:
     from_end: bool = True
     last: ir.Value | None = None
 
+    @property
+    def is_in_order(self) -> bool:
+        """Tell whether the stack holds the rows of the trips 0 … T-1 along axis 0."""
+        return self.last is None and self.from_end and self.axis == 0
+
 
 @dataclass
 class State:
@@ -56,50 +62,62 @@ class Written:
     from_end: bool
 
 
-def take_out_elementwise(
+def take_out(
     op: Builder, body: ir.Graph, rows: list[Row], carried: Sequence[ir.Value]
-) -> list[Row]:
-    """Compute for all trips at once what no cotangent enters into; return the rows still read.
+) -> dict[ir.Value, Row]:
+    """Compute before the loop what no cotangent enters into; return all rows, by their values.
 
-    An elementwise operator on rows is the same operator on the stacks, before the loop: one node
-    for all trips instead of one in each.
+    What is the same in every trip is computed once. An elementwise operator on rows is the same
+    operator on the stacks: one node for all trips instead of one in each.
+
+    Args:
+        op: emits before the loop.
+        body: the reverse body.
+        rows: the rows that it reads.
+        carried: its carried values, on which the nodes that stay depend.
     """
     known = {row.value: row for row in rows}
-    for node in list(body):
-        row = _stacked(op, node, known, set(carried))
-        if row is not None:
-            known[row.value] = row
-            rows.append(row)
-            _detach(body, node, row)
     results = set(body.outputs)
-    return [row for row in rows if row.value.uses() or row.value in results]
+    staying = set(carried)
+    for node in list(body):
+        read = [value for value in operands(node) if value is not None]
+        rowed = [known[value] for value in read if value in known]
+        if len(node.outputs) != 1 or draws(node) or any(value in staying for value in read):
+            staying.update(node.outputs)
+        elif not rowed and node.outputs[0] not in results:
+            node.outputs[0].replace_all_uses_with(_apply(op, node, {}))
+            discard(body, node)
+        elif rowed and is_standard(node, *ELEMENTWISE) and _broadcasts(rowed, read, known):
+            row = _stacked(op, node, rowed)
+            known[row.value] = row
+            node.outputs[0].replace_all_uses_with(row.value, replace_graph_outputs=True)
+            discard(body, node)
+        else:
+            staying.update(node.outputs)
+    prune(body)
+    return known
 
 
-def _stacked(
-    op: Builder, node: ir.Node, known: dict[ir.Value, Row], carried: set[ir.Value]
-) -> Row | None:
-    read = [value for value in node.inputs if value is not None]
-    rows = [known[value] for value in read if value in known]
-    others = [value for value in read if value not in known]
-    if not rows or not is_standard(node, *ELEMENTWISE) or len(node.outputs) != 1:
-        return None
-    if any(value in carried or _computed_in(node.graph, value) for value in others):
-        return None
-    if not _broadcasts(rows, others):
-        return None
+def _apply(op: Builder, node: ir.Node, pick: dict[ir.Value, ir.Value]) -> ir.Value:
+    """Emit the node outside of its graph, with some of its inputs replaced."""
+    pick = dict(pick)
+    for value in operands(node):
+        if value is not None and value.const_value is not None and value.graph is node.graph:
+            pick[value] = op.constant(value.const_value.numpy())
+    copy = copy_node(node, pick, op.names)
+    op.graph.append(copy)
+    copy.outputs[0].shape = None
+    op.shapes.infer(copy)
+    return copy.outputs[0]
 
-    def apply(pick: dict[ir.Value, ir.Value]) -> ir.Value:
-        pick |= {v: op.constant(v.const_value.numpy()) for v in others if _is_local(node, v)}
-        inputs = [None if v is None else pick.get(v, v) for v in node.inputs]
-        op.append(copy := ir.Node("", node.op_type, inputs, list(node.attributes.values())))
-        return copy.outputs[0]
 
+def _stacked(op: Builder, node: ir.Node, rows: list[Row]) -> Row:
     if is_standard(node, "Identity"):
         return replace(rows[0], value=_renamed(node.outputs[0]))
-    stack = apply({row.value: row.stack for row in rows})
+    stack = _apply(op, node, {row.value: row.stack for row in rows})
     last = None
     if rows[0].last is not None:
-        last = apply({row.value: row.last for row in rows if row.last is not None})
+        last = _apply(op, node, {row.value: row.last for row in rows if row.last is not None})
     return Row(_renamed(node.outputs[0]), stack, 0, rows[0].from_end, last)
 
 
@@ -107,35 +125,15 @@ def _renamed(output: ir.Value) -> ir.Value:
     return ir.Value(name=output.name, type=output.type, shape=output.shape)
 
 
-def _computed_in(graph: ir.Graph | None, value: ir.Value) -> bool:
-    producer = value.producer()
-    return producer is not None and producer.graph is graph
-
-
-def _is_local(node: ir.Node, value: ir.Value) -> bool:
-    """Tell whether the value is a constant of the body itself."""
-    return value.is_initializer() and value.graph is node.graph and value.const_value is not None
-
-
-def _broadcasts(rows: list[Row], others: list[ir.Value]) -> bool:
+def _broadcasts(rows: list[Row], read: list[ir.Value], known: dict[ir.Value, Row]) -> bool:
     """Tell whether the operator does the same on the stacks as on each row."""
     count = rank(rows[0].value)
     if count is None or any(rank(row.value) != count for row in rows):
         return False
     if len({(row.axis, row.from_end, row.last is None) for row in rows}) > 1 or rows[0].axis != 0:
         return False
-    return all((rank(value) if rank(value) is not None else count + 1) <= count for value in others)
-
-
-def _detach(body: ir.Graph, node: ir.Node, row: Row) -> None:
-    """Let the row stand for the node's output in the body."""
-    output = node.outputs[0]
-    replace_uses(output, row.value, set(walk(body)))
-    for index, value in enumerate(body.outputs):
-        if value is output:
-            body.outputs[index] = row.value
-    output.name = None
-    discard(body, node)
+    ranks = [rank(value) for value in read if value not in known]
+    return all(other is not None and other <= count for other in ranks)
 
 
 def emit_scan(
@@ -172,6 +170,7 @@ def emit_scan(
     results = [state.output for state in states] + [each.value for each in written]
     graph.outputs.clear()
     graph.outputs.extend(_own_values(body, results))
+    prune(graph)
     attributes = {
         "body": graph,
         "num_scan_inputs": len(reads),

@@ -1,0 +1,105 @@
+"""Finding the values that a caller names, and refusing those that have no gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as ir
+
+from whileback.errors import ArgumentError, nearest
+from whileback.graph.names import Names
+from whileback.graph.scopes import definitions, subgraphs, walk
+from whileback.graph.shapes import FLOATS, describe
+
+__all__ = ["lift_initializers", "select"]
+
+
+def select(model: ir.Model, names: Sequence[str], argument: str) -> list[ir.Value]:
+    """Return the float values of the main graph that have these names.
+
+    Args:
+        model: in normal form.
+        names: the names, each once.
+        argument: "of" or "wrt", for messages.
+
+    Raises:
+        ArgumentError: for no name, a name given twice, an unknown one, one inside a subgraph, and
+            a value whose type has no gradient.
+    """
+    if not names:
+        raise ArgumentError(f"{argument}= is empty; name at least one value of the main graph.")
+    repeated = sorted({name for name in names if list(names).count(name) > 1})
+    if repeated:
+        raise ArgumentError(f"{argument}= names {_quoted(repeated)} more than once.")
+    known = {value.name: value for value in definitions(model.graph) if value.name}
+    found = []
+    for name in names:
+        if name not in known:
+            raise ArgumentError(_unknown(model, name, argument, list(known)))
+        value = known[name]
+        if value.dtype not in FLOATS or not isinstance(value.type, ir.TensorType):
+            raise ArgumentError(
+                f"{argument}= names '{name}', which is {describe(value)}: only FLOAT, DOUBLE, "
+                "FLOAT16 and BFLOAT16 tensors have gradients. Name another value."
+            )
+        found.append(value)
+    return found
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def _unknown(model: ir.Model, name: str, argument: str, known: Sequence[str]) -> str:
+    for node in walk(model.graph):
+        for graph in subgraphs(node):
+            if any(value.name == name for value in definitions(graph)):
+                return (
+                    f"{argument}= names '{name}', which is inside '{graph.name}' of node "
+                    f"'{node.name}' ({node.op_type}): it has one value for each time that runs. "
+                    "Make it an output of that node (a scan output of a loop) and name that."
+                )
+    return (
+        f"{argument}= names '{name}', but the main graph of model '{model.graph.name}' has no such "
+        f"value; {nearest(name, known)}"
+    )
+
+
+def lift_initializers(model: ir.Model, names: Sequence[str]) -> None:
+    """Move the initializers addressed as `node/branch/name` out of their subgraphs.
+
+    An address is the name of a node of the main graph, or the address of a node inside it, then
+    the name of its attribute (`body`, `then_branch`, `else_branch`), then that of the initializer
+    or of a constant. The lifted initializer is called by its address.
+    """
+    wanted = {name for name in names if "/" in name}
+    if not wanted:
+        return
+    taken = Names.of(model.graph)
+    for address, graph, value in list(_inner_constants(model.graph, "")):
+        if address not in wanted:
+            continue
+        tensor = value.const_value
+        name = taken.fresh(address)
+        lifted = ir.Value(name=name, type=value.type, shape=value.shape, const_value=tensor)
+        model.graph.register_initializer(lifted)
+        for use in list(value.uses()):
+            use.node.replace_input_with(use.idx, lifted)
+        for index, output in enumerate(graph.outputs):
+            if output is value:
+                copy = ir.node("Identity", [lifted])
+                copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
+                graph.append(copy)
+                graph.outputs[index] = copy.outputs[0]
+
+
+def _inner_constants(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Graph, ir.Value]]:
+    for node in graph:
+        for attribute in node.attributes.values():
+            if attribute.type != ir.AttributeType.GRAPH:
+                continue
+            inner = attribute.as_graph()
+            path = f"{prefix}{node.name}/{attribute.name}/"
+            for value in inner.initializers.values():
+                yield f"{path}{value.name}", inner, value
+            yield from _inner_constants(inner, path)
