@@ -1,0 +1,156 @@
+"""The sliding windows of convolutions and pools: their attributes, defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from whileback.errors import UnsupportedError
+from whileback.graph.builder import Builder
+
+__all__ = ["Window", "input_window", "known_dims", "output_window", "pads_at_run_time"]
+
+Known = int | None
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window, one number per spatial axis; None for what only the run shows.
+
+    Attributes:
+        kernel: how many elements it reads.
+        strides: how far it moves.
+        dilations: the distance between the elements that it reads.
+        pads: at the begins of all axes, then at their ends; None where one of them is not known.
+        rest: how many elements at the end of the padded axis no window reaches.
+    """
+
+    kernel: tuple[Known, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...] | None
+    rest: tuple[Known, ...]
+
+    @property
+    def axes(self) -> list[int]:
+        """The axes over which the window slides: all but batch and channel."""
+        return list(range(2, 2 + len(self.strides)))
+
+
+def known_dims(value: ir.Value | None, count: int) -> tuple[Known, ...]:
+    """Return the last `count` dimensions of the value, None for each that is unknown."""
+    if value is None or value.shape is None:
+        return (None,) * count
+    last = value.shape[len(value.shape) - count :]
+    return tuple(dim if isinstance(dim, int) else None for dim in last)
+
+
+def input_window(node: ir.Node) -> Window:
+    """Return the window that a convolution or a pool slides over its first input.
+
+    Raises: UnsupportedError if nothing shows how many axes there are.
+    """
+    kernel, strides, dilations = _slide(node)
+    count = len(kernel)
+    axes = list(zip(known_dims(node.inputs[0], count), kernel, strides, dilations, strict=True))
+    pads = _pads(node, [_same_padding(*axis) for axis in axes])
+    if pads is None:
+        rest = [0 if stride == 1 else None for stride in strides]
+    else:
+        totals = [pads[i] + pads[i + count] for i in range(count)]
+        rest = [_rest(total, *axis) for total, axis in zip(totals, axes, strict=True)]
+    return Window(kernel, strides, dilations, pads, tuple(rest))
+
+
+def _same_padding(size: Known, kernel: Known, stride: int, dilation: int) -> Known:
+    """Return the padding for ⌈size/stride⌉ windows."""
+    if kernel is None or (size is None and stride > 1):
+        return None
+    spare = 0 if size is None else (size - 1) % stride
+    return max(0, dilation * (kernel - 1) - spare)
+
+
+def _rest(padding: int, size: Known, kernel: Known, stride: int, dilation: int) -> Known:
+    if stride == 1:
+        return 0
+    if size is None or kernel is None:
+        return None
+    return (size + padding - dilation * (kernel - 1) - 1) % stride
+
+
+def output_window(node: ir.Node) -> Window:
+    """Return the window that a transposed convolution slides over its output.
+
+    Raises: UnsupportedError if nothing shows how many axes there are.
+    """
+    kernel, strides, dilations = _slide(node)
+    count = len(kernel)
+    extra = _ints(node, "output_padding", [0] * count)
+    if "output_shape" not in node.attributes:
+        axes = zip(extra, kernel, strides, dilations, strict=True)
+        same = [None if k is None else max(0, e + d * (k - 1) + 1 - s) for e, k, s, d in axes]
+        return Window(kernel, strides, dilations, _pads(node, same), extra)
+    wanted = _ints(node, "output_shape", [])[-count:]
+    sizes = known_dims(node.inputs[0], count)
+    totals, rest = [], []
+    for out, size, e, k, s, d in zip(wanted, sizes, extra, kernel, strides, dilations, strict=True):
+        reached = None if size is None or k is None else s * (size - 1) + d * (k - 1) + 1
+        totals.append(None if reached is None else max(0, reached + e - out))
+        rest.append(None if reached is None else max(e, out - reached))
+    return Window(kernel, strides, dilations, _split(node, totals), tuple(rest))
+
+
+def pads_at_run_time(op: Builder, node: ir.Node, totals: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Return the automatic padding at the begins and at the ends, given both together."""
+    smaller = op.Div(totals, 2)
+    larger = op.Sub(totals, smaller)
+    return (smaller, larger) if _auto_pad(node) == "SAME_UPPER" else (larger, smaller)
+
+
+def _pads(node: ir.Node, same: Sequence[Known]) -> tuple[int, ...] | None:
+    """Return the node's pads, given how much automatic padding would be on each axis."""
+    if _auto_pad(node) in ("SAME_UPPER", "SAME_LOWER"):
+        return _split(node, same)
+    explicit = _ints(node, "pads", [0] * (2 * len(same)))
+    return explicit if _auto_pad(node) == "NOTSET" else (0,) * (2 * len(same))
+
+
+def _split(node: ir.Node, totals: Sequence[Known]) -> tuple[int, ...] | None:
+    known = [total for total in totals if total is not None]
+    if len(known) < len(totals):
+        return None
+    smaller, larger = [total // 2 for total in known], [total - total // 2 for total in known]
+    upper = _auto_pad(node) == "SAME_UPPER"
+    return (*smaller, *larger) if upper else (*larger, *smaller)
+
+
+def _slide(node: ir.Node) -> tuple[tuple[Known, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return kernel, strides and dilations."""
+    count = _count(node)
+    weight = node.inputs[1] if len(node.inputs) > 1 else None
+    kernel = tuple(node.attributes.get_ints("kernel_shape", ())) or known_dims(weight, count)
+    return kernel, _ints(node, "strides", [1] * count), _ints(node, "dilations", [1] * count)
+
+
+def _count(node: ir.Node) -> int:
+    for name, per_axis in (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 2)):
+        if name in node.attributes:
+            return len(node.attributes[name].as_ints()) // per_axis
+    for value in (*reversed(node.inputs[:2]), node.outputs[0]):
+        if value is not None and value.shape is not None:
+            return len(value.shape) - 2
+    raise UnsupportedError(
+        f"Node '{node.name}' ({node.op_type}) has no gradient: neither its attributes nor the "
+        "shapes of its inputs tell over how many axes its window slides. "
+        "Give it the attribute 'kernel_shape', or declare the shape of an input."
+    )
+
+
+def _ints(node: ir.Node, name: str, default: Sequence[int]) -> tuple[int, ...]:
+    return tuple(node.attributes.get_ints(name, default) or default)
+
+
+def _auto_pad(node: ir.Node) -> str:
+    return node.attributes.get_string("auto_pad", "NOTSET") or "NOTSET"
