@@ -9,7 +9,14 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.graph.names import Names
-from whileback.graph.shapes import Shapes, rank, same_dim, same_shape, static_shape
+from whileback.graph.shapes import (
+    Shapes,
+    rank,
+    reshape_target,
+    same_dim,
+    same_shape,
+    static_shape,
+)
 
 __all__ = ["Builder", "Operand"]
 
@@ -152,7 +159,9 @@ class Builder:
         """Return the value's elements in the shape of `like`."""
         if same_shape(value, like):
             return value
-        return self.Reshape(value, self.shape_of(like), allowzero=1)
+        target = reshape_target(like.shape)
+        shape = self.shape_of(like) if target is None else self.value(target)
+        return self.Reshape(value, shape, allowzero=1)
 
     def unbroadcast(self, gradient: ir.Value, like: ir.Value) -> ir.Value:
         """Sum the gradient over the axes along which `like` was broadcast to its shape."""

@@ -32,6 +32,7 @@ __all__ = [
     "forget_symbolic_data",
     "is_float",
     "rank",
+    "reshape_target",
     "same_dim",
     "same_shape",
     "size",
@@ -60,6 +61,19 @@ def static_shape(value: ir.Value) -> tuple[int, ...] | None:
     if value.shape is None or not value.shape.is_static():
         return None
     return tuple(value.shape.numpy())
+
+
+def reshape_target(shape: Iterable[int | ir.SymbolicDim] | None) -> list[int] | None:
+    """Return a shape as `Reshape` takes it: -1 for the one dimension that is not known.
+
+    None where more than one is unknown, or where another one is 0: then -1 could be anything.
+    """
+    if shape is None:
+        return None
+    dims = [dim if isinstance(dim, int) else -1 for dim in shape]
+    if -1 in dims and (dims.count(-1) > 1 or 0 in dims):
+        return None
+    return dims
 
 
 def size(value: ir.Value) -> int | None:

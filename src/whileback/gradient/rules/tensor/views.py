@@ -1,4 +1,4 @@
-"""Gradients of operators that only move elements: identity, shapes, axes."""
+"""Gradients of operators that give the same elements another shape or order of axes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,45 @@ import onnx_ir as ir
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 
+__all__ = ["first_input"]
+
+
+def first_input(node: ir.Node) -> ir.Value:
+    """Return the first input of an operator that needs one."""
+    X = node.inputs[0]
+    assert X is not None
+    return X
+
 
 @rule("Identity")
 def identity(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = X, so dX = dY."""
     return dY
+
+
+@rule("Reshape", "Flatten")
+def reshape(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y is X in another shape, so dX is dY in the shape of X."""
+    return op.reshape(dY, first_input(node))
+
+
+@rule("Squeeze")
+def squeeze(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y is X without some axes of size 1, so dX is dY with them."""
+    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    return op.reshape(dY, first_input(node)) if axes is None else op.Unsqueeze(dY, axes)
+
+
+@rule("Unsqueeze")
+def unsqueeze(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y is X with more axes of size 1, so dX is dY without them."""
+    return op.Squeeze(dY, node.inputs[1])
+
+
+@rule("Transpose")
+def transpose(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y is X with its axes permuted, so dX is dY with its axes permuted back."""
+    perm = node.attributes.get_ints("perm")
+    if perm is None:
+        return op.Transpose(dY)
+    return op.Transpose(dY, perm=sorted(range(len(perm)), key=perm.__getitem__))

@@ -1,0 +1,97 @@
+"""Adding up what comes back to each place of a tensor: the transpose of picking elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+from whileback.graph.builder import Operand
+from whileback.graph.shapes import rank, reshape_target, size
+
+__all__ = ["add_at", "add_rows_at", "put_back", "put_back_along"]
+
+# ONNX Runtime 1.32 cannot add up elements of these types while it scatters them.
+_NARROW = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+
+def add_at(
+    op: GradientBuilder, shape: ir.Value, indices: ir.Value, dY: ir.Value, axis: int
+) -> ir.Value:
+    """Return zeros of a shape with every element of dY added at its index along the axis.
+
+    This is `ScatterElements`, never `ScatterND`: ONNX Runtime 1.32 loses what several of its
+    threads add to one place.
+    """
+    wide = op.Cast(dY, to=int(ir.DataType.FLOAT)) if dY.dtype in _NARROW else dY
+    zeros = op.Expand(op.constant(0, wide.dtype), shape)
+    total = op.ScatterElements(zeros, indices, wide, axis=axis, reduction="add")
+    return total if wide is dY else op.Cast(total, to=int(dY.dtype or ir.DataType.FLOAT))
+
+
+def put_back(
+    op: GradientBuilder, X: ir.Value, dY: ir.Value, pick: Callable[[ir.Value], ir.Value]
+) -> ir.Value:
+    """Return dX for a Y = pick(X) that only picks elements: each gets back what it gave.
+
+    `pick` is called on the numbers of the places of X, and so tells where every element of Y
+    comes from.
+    """
+    count = size(X)
+    total = op.Size(X) if count is None else op.constant(count)
+    numbers = op.Range(0, total, 1)
+    if rank(X) != 1:
+        numbers = op.Reshape(numbers, op.shape_of(X), allowzero=1)
+    places = op.Reshape(pick(numbers), [-1])
+    length = op.Unsqueeze(total, [0]) if count is None else op.constant([count])
+    flat = add_at(op, length, places, op.Reshape(dY, [-1]), 0)
+    return op.reshape(flat, X)
+
+
+def add_rows_at(
+    op: GradientBuilder, X: ir.Value, indices: ir.Value, dY: ir.Value, axis: int
+) -> ir.Value:
+    """Return dX for Y = Gather(X, indices, axis): dY added up at the indices."""
+    if rank(indices) == 0:
+        return _add_one_row_at(op, X, indices, dY, axis)
+    if rank(indices) is None or X.shape is None:
+        return put_back(op, X, dY, lambda numbers: op.Gather(numbers, indices, axis=axis))
+    axis %= len(X.shape)
+    rows = dY
+    if rank(indices) != 1:
+        rows = op.Reshape(dY, _shape_with(op, X, axis, indices), allowzero=1)
+    spread = op.Reshape(indices, [-1, *[1] * (len(X.shape) - axis - 1)])
+    return add_at(op, op.shape_of(X), op.Expand(spread, op.shape_of(rows)), rows, axis)
+
+
+def put_back_along(
+    op: GradientBuilder, X: ir.Value, dY: ir.Value, axis: int, pick: Callable[[ir.Value], ir.Value]
+) -> ir.Value:
+    """Return the same where `pick` picks rows along one axis; it is called on their numbers."""
+    numbers = op.Range(0, op.Squeeze(op.dim(X, axis), [0]), 1)
+    return add_rows_at(op, X, pick(numbers), dY, axis)
+
+
+def _add_one_row_at(
+    op: GradientBuilder, X: ir.Value, index: ir.Value, dY: ir.Value, axis: int
+) -> ir.Value:
+    if axis == 0:
+        wide = index if index.dtype == ir.DataType.INT64 else op.Cast(index, to=ir.DataType.INT64)
+        return op.ScatterND(op.zeros_like(X), op.Unsqueeze(wide, [0]), dY)
+    row = op.Unsqueeze(dY, [axis])
+    place = op.Expand(index, op.shape_of(row))
+    return op.ScatterElements(op.zeros_like(X), place, row, axis=axis)
+
+
+def _shape_with(op: GradientBuilder, X: ir.Value, axis: int, indices: ir.Value) -> Operand:
+    """Return the shape of X with as many rows as there are indices."""
+    dims = list(X.shape or ())
+    count = size(indices)
+    dims[axis] = ir.SymbolicDim(None) if count is None else count
+    target = reshape_target(dims)
+    if target is not None:
+        return target
+    parts = [op.dim(X, each) for each in range(len(dims))]
+    parts[axis] = op.Unsqueeze(op.Size(indices), [0])
+    return op.Concat(*parts, axis=0)

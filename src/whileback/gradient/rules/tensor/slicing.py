@@ -1,0 +1,132 @@
+"""Gradients of operators that cut off or add at the ends of axes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.registry import rule
+from whileback.gradient.rules.tensor.places import put_back, put_back_along
+from whileback.graph.builder import Operand
+from whileback.graph.constants import known_ints
+from whileback.graph.shapes import rank, size
+
+Axes = list[int] | ir.Value | None
+
+
+def _argument(node: ir.Node, index: int) -> ir.Value | None:
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+@rule("Slice")
+def slice_(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y is X from start to end in steps, so dX is dY at its place amid zeros."""
+    X, starts, ends = node.inputs[:3]
+    assert X is not None and starts is not None and ends is not None
+    axes, steps = _axes(X, starts, _argument(node, 3)), _argument(node, 4)
+    if steps is not None and set(known_ints(steps) or [0]) != {1}:
+        if isinstance(axes, list) and len(axes) == 1:
+            return put_back_along(
+                op, X, dY, axes[0], lambda numbers: op.Slice(numbers, starts, ends, [0], steps)
+            )
+        return put_back(op, X, dY, lambda numbers: op.Slice(numbers, *node.inputs[1:]))
+    pads = _known_cuts(X, starts, ends, axes)
+    return op.Pad(dY, pads or _cuts(op, X, starts, axes, dY), None, axes)
+
+
+def _axes(X: ir.Value, starts: ir.Value, axes: ir.Value | None) -> Axes:
+    """Return the axes of a slice, as a list where they are known; None stands for all."""
+    if axes is not None:
+        return known_ints(axes) or axes
+    count = rank(X) if size(starts) is None else size(starts)
+    return None if count is None else list(range(count))
+
+
+def _known_cuts(X: ir.Value, starts: ir.Value, ends: ir.Value, axes: Axes) -> list[int] | None:
+    """Return how much the slice cuts off, at the begins and then at the ends, if that is known."""
+    first, last = known_ints(starts), known_ints(ends)
+    if first is None or last is None or not isinstance(axes, list) or X.shape is None:
+        return None
+    dims = [dim for dim in (X.shape[axis] for axis in axes) if isinstance(dim, int)]
+    if len(dims) < len(axes):
+        return None
+    kept = [range(dim)[start:end] for dim, start, end in zip(dims, first, last, strict=True)]
+    begins = [part.start for part in kept]
+    return begins + [dim - part.start - len(part) for dim, part in zip(dims, kept, strict=True)]
+
+
+def _cuts(op: GradientBuilder, X: ir.Value, starts: ir.Value, axes: Axes, dY: ir.Value) -> ir.Value:
+    """Return the same from the sizes at run time."""
+    dims = _dims(op, X, axes)
+    begins = _begins(op, starts, dims)
+    return op.Concat(begins, op.Sub(op.Sub(dims, begins), _dims(op, dY, axes)), axis=0)
+
+
+def _dims(op: GradientBuilder, value: ir.Value, axes: Axes) -> ir.Value:
+    """Return the value's dimensions along the axes."""
+    if isinstance(axes, list) and value.shape is not None:
+        known = [value.shape[axis] for axis in axes]
+        if all(isinstance(dim, int) for dim in known):
+            return op.constant(known, ir.DataType.INT64)
+    if isinstance(axes, list) and len(axes) == 1:
+        return op.dim(value, axes[0])
+    shape = op.shape_of(value)
+    return shape if axes is None else op.Gather(shape, axes)
+
+
+def _begins(op: GradientBuilder, starts: ir.Value, dims: ir.Value) -> Operand:
+    """Return the starts counted from the front and clamped to the axes."""
+    known = known_ints(starts)
+    if known is not None and not any(known):
+        return known
+    wide = starts if starts.dtype == ir.DataType.INT64 else op.Cast(starts, to=ir.DataType.INT64)
+    if known is not None and min(known) > 0:
+        return op.Min(wide, dims)
+    from_end = op.Max(op.Add(wide, dims), 0)
+    if known is not None and max(known) < 0:
+        return from_end
+    return op.Min(op.Where(op.Less(wide, 0), from_end, wide), dims)
+
+
+@rule("Pad")
+def pad(
+    op: GradientBuilder, node: ir.Node, dY: ir.Value
+) -> tuple[ir.Value | None, None, ir.Value | None]:
+    """Y is X amid a value V or copies of X: dX is dY cut to X, with its copies; dV the rest."""
+    X, pads = node.inputs[:2]
+    assert X is not None and pads is not None
+    value, axes = _argument(node, 2), _argument(node, 3)
+    mode = node.attributes.get_string("mode", "constant")
+    if mode != "constant":
+        return _fold(op, X, pads, axes, mode, dY), None, None
+    known = known_ints(pads)
+    back = op.Neg(pads) if known is None else [-amount for amount in known]
+    dX = op.Pad(dY, back, None, axes) if X in op.active else None
+    if value is None or value not in op.active:
+        return dX, None, None
+    outside = op.Pad(op.Expand(False, op.shape_of(X)), pads, True, axes)
+    chosen = op.Where(outside, dY, op.constant(0, dY.dtype))
+    return dX, None, op.reshape(op.ReduceSum(chosen, keepdims=0), value)
+
+
+def _fold(
+    op: GradientBuilder,
+    X: ir.Value,
+    pads: ir.Value,
+    axes: ir.Value | None,
+    mode: str | None,
+    dY: ir.Value,
+) -> ir.Value:
+    """Add what comes back to the copies at the ends of the axes to what they are copies of."""
+    known = known_ints(pads)
+    chosen = known_ints(axes) if axes is not None else None
+    if known is not None and (axes is None or chosen is not None):
+        begins, ends = known[: len(known) // 2], known[len(known) // 2 :]
+        padded = [k for k, both in enumerate(zip(begins, ends, strict=True)) if any(both)]
+        if len(padded) == 1:
+            (k,) = padded
+            axis = k if chosen is None else chosen[k]
+            return put_back_along(
+                op, X, dY, axis, lambda numbers: op.Pad(numbers, [begins[k], ends[k]], mode=mode)
+            )
+    return put_back(op, X, dY, lambda numbers: op.Pad(numbers, pads, None, axes, mode=mode))
