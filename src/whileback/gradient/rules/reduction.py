@@ -2,18 +2,113 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.inputs import optional, required
+from whileback.graph.shapes import static_shape
 
 
 @rule("ReduceSum")
 def reduce_sum(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = Σ X over the axes, so dX is dY, spread over the axes."""
-    X = node.inputs[0]
-    assert X is not None
-    axes = node.inputs[1] if len(node.inputs) > 1 else None
-    if not node.attributes.get_int("keepdims", 1) and axes is not None:
-        dY = op.Unsqueeze(dY, axes)
-    return op.expand(dY, X)
+    return op.expand(_keep_axes(op, node, dY), required(node))
+
+
+@rule("ReduceMean")
+def reduce_mean(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = Σ X/n over the axes, n elements each, so dX is dY/n, spread over the axes."""
+    X = required(node)
+    count = _count(node)
+    if count is not None:
+        return op.expand(_keep_axes(op, node, op.Mul(dY, 1 / max(count, 1))), X)
+    sizes = (op.Cast(op.Size(v), to=int(ir.DataType.DOUBLE)) for v in (node.outputs[0], X))
+    share = op.CastLike(op.Div(*sizes), dY)
+    return op.expand(_keep_axes(op, node, op.Mul(dY, share)), X)
+
+
+@rule("ReduceSumSquare")
+def reduce_sum_square(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = Σ X² over the axes, so dX = 2·dY·X."""
+    return op.Mul(_keep_axes(op, node, dY), op.Mul(required(node), 2.0))
+
+
+@rule("ReduceL1")
+def reduce_l1(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = Σ |X| over the axes, so dX = dY·sign(X); at 0 it is 0."""
+    return op.Mul(_keep_axes(op, node, dY), op.Sign(required(node)))
+
+
+@rule("ReduceL2")
+def reduce_l2(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = √(Σ X²) over the axes, so dX = dY·X/Y; where all is 0 it is 0."""
+    Y = node.outputs[0]
+    norm = op.Where(op.Cast(Y, to=int(ir.DataType.BOOL)), Y, op.constant(1.0, Y.dtype))
+    return op.Mul(_keep_axes(op, node, op.Div(dY, norm)), required(node))
+
+
+@rule("ReduceLogSum")
+def reduce_log_sum(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = log Σ X over the axes, so dX is dY/exp(Y), spread over the axes."""
+    share = op.Mul(dY, op.Exp(op.Neg(node.outputs[0])))
+    return op.expand(_keep_axes(op, node, share), required(node))
+
+
+@rule("ReduceLogSumExp")
+def reduce_log_sum_exp(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = log Σ exp(X) over the axes, so dX = dY·exp(X - Y)."""
+    Y = _keep_axes(op, node, node.outputs[0])
+    return op.Mul(_keep_axes(op, node, dY), op.Exp(op.Sub(required(node), Y)))
+
+
+@rule("ReduceMax", "ReduceMin")
+def reduce_max(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y is the largest (smallest) X over the axes, so dX is dY there; equal ones share it."""
+    X = required(node)
+    noop = 1 if _is_noop_without_axes(node) else None
+    chosen = op.CastLike(op.Equal(X, _keep_axes(op, node, node.outputs[0])), dY)
+    count = op.ReduceSum(chosen, optional(node, 1), noop_with_empty_axes=noop)
+    return op.Mul(chosen, op.Div(_keep_axes(op, node, dY), count))
+
+
+def _axes(node: ir.Node) -> list[int] | None:
+    """Return the axes that are reduced, where they are known."""
+    given, X = optional(node, 1), required(node)
+    axes: list[int] = []
+    if given is not None:
+        tensor = ir.convenience.get_const_tensor(given)
+        if tensor is None or given.is_graph_input():
+            return None
+        axes = [int(axis) for axis in np.atleast_1d(tensor.numpy())]
+    if axes or _is_noop_without_axes(node):
+        return axes
+    return None if X.shape is None else list(range(len(X.shape)))
+
+
+def _is_noop_without_axes(node: ir.Node) -> bool:
+    return bool(node.attributes.get_int("noop_with_empty_axes", 0))
+
+
+def _count(node: ir.Node) -> int | None:
+    """Return how many elements are reduced to one, if that is known."""
+    axes, X = _axes(node), required(node)
+    if axes is None or X.shape is None:
+        return None
+    dims = [X.shape[axis] for axis in axes]
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    return math.prod(sizes) if len(sizes) == len(dims) else None
+
+
+def _keep_axes(op: GradientBuilder, node: ir.Node, value: ir.Value) -> ir.Value:
+    """Give a value of the shape of the output the axes of size 1 that keepdims=1 leaves.
+
+    A scalar needs none.
+    """
+    axes = optional(node, 1)
+    if node.attributes.get_int("keepdims", 1) or axes is None or static_shape(value) == ():
+        return value
+    return op.Unsqueeze(value, axes)

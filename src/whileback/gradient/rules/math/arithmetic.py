@@ -6,35 +6,33 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.inputs import required
 
 Pair = tuple[ir.Value | None, ir.Value | None]
-
-
-def binary_inputs(node: ir.Node) -> tuple[ir.Value, ir.Value]:
-    """Return the two inputs of a binary operator."""
-    A, B = node.inputs
-    assert A is not None and B is not None
-    return A, B
 
 
 @rule("Add")
 def add(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
     """C = A + B, so dA = dC and dB = dC, each summed back to its own shape."""
-    A, B = binary_inputs(node)
-    return op.unbroadcast(dC, A), op.unbroadcast(dC, B)
+    A, B = required(node, 0), required(node, 1)
+    dA = op.unbroadcast(dC, A) if A in op.active else None
+    dB = op.unbroadcast(dC, B) if B in op.active else None
+    return dA, dB
 
 
 @rule("Sub")
 def sub(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
     """C = A - B, so dA = dC and dB = -dC, each summed back to its own shape."""
-    A, B = binary_inputs(node)
-    return op.unbroadcast(dC, A), op.Neg(op.unbroadcast(dC, B))
+    A, B = required(node, 0), required(node, 1)
+    dA = op.unbroadcast(dC, A) if A in op.active else None
+    dB = op.Neg(op.unbroadcast(dC, B)) if B in op.active else None
+    return dA, dB
 
 
 @rule("Mul")
 def mul(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
     """C = A·B, so dA = dC·B and dB = dC·A, each summed back to its own shape."""
-    A, B = binary_inputs(node)
+    A, B = required(node, 0), required(node, 1)
     dA = op.unbroadcast(op.Mul(dC, B), A) if A in op.active else None
     dB = op.unbroadcast(op.Mul(dC, A), B) if B in op.active else None
     return dA, dB
@@ -43,9 +41,9 @@ def mul(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
 @rule("Div")
 def div(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
     """C = A/B, so dA = dC/B and dB = -dC·C/B, each summed back to its own shape."""
-    A, B = binary_inputs(node)
+    A, B = required(node, 0), required(node, 1)
     scaled = op.Div(dC, B)
-    dA = op.unbroadcast(scaled, A)
+    dA = op.unbroadcast(scaled, A) if A in op.active else None
     if B not in op.active:
         return dA, None
     return dA, op.Neg(op.unbroadcast(op.Mul(scaled, node.outputs[0]), B))
@@ -55,3 +53,23 @@ def div(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
 def neg(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = -X, so dX = -dY."""
     return op.Neg(dY)
+
+
+@rule("Abs")
+def absolute(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = |X|, so dX = dY·sign(X); at 0 it is 0."""
+    return op.Mul(dY, op.Sign(required(node)))
+
+
+@rule("Mod")
+def mod(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
+    """C = A - B·trunc(A/B), so dA = dC and dB = -dC·trunc(A/B), summed back; as if never at a jump.
+
+    (A - C)/B is that whole number, up to rounding.
+    """
+    A, B = required(node, 0), required(node, 1)
+    dA = op.unbroadcast(dC, A) if A in op.active else None
+    if B not in op.active:
+        return dA, None
+    times = op.Round(op.Div(op.Sub(A, node.outputs[0]), B))
+    return dA, op.Neg(op.unbroadcast(op.Mul(dC, times), B))

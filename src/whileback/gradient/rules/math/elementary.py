@@ -1,0 +1,113 @@
+"""Gradients of elementary functions of one variable: powers, exponential, trigonometric."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.registry import rule
+from whileback.gradient.rules.inputs import required
+
+
+@rule("Reciprocal")
+def reciprocal(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = 1/X, so dX = -dY·Y²."""
+    Y = node.outputs[0]
+    return op.Mul(dY, op.Neg(op.Mul(Y, Y)))
+
+
+@rule("Sqrt")
+def sqrt(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = √X, so dX = dY/(2·Y)."""
+    return op.Mul(dY, op.Div(0.5, node.outputs[0]))
+
+
+@rule("Exp")
+def exp(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = exp(X), so dX = dY·Y."""
+    return op.Mul(dY, node.outputs[0])
+
+
+@rule("Log")
+def log(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = log(X), so dX = dY/X."""
+    return op.Div(dY, required(node))
+
+
+@rule("Erf")
+def erf(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = erf(X), so dX = dY·2/√π·exp(-X²)."""
+    X = required(node)
+    return op.Mul(dY, op.Mul(op.Exp(op.Neg(op.Mul(X, X))), 2 / math.sqrt(math.pi)))
+
+
+@rule("Sin")
+def sin(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = sin(X), so dX = dY·cos(X)."""
+    return op.Mul(dY, op.Cos(required(node)))
+
+
+@rule("Cos")
+def cos(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = cos(X), so dX = -dY·sin(X)."""
+    return op.Mul(dY, op.Neg(op.Sin(required(node))))
+
+
+@rule("Tan")
+def tan(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = tan(X), so dX = dY·(1 + Y²)."""
+    return op.Mul(dY, op.Add(_square(op, node.outputs[0]), 1.0))
+
+
+@rule("Asin")
+def asin(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = asin(X), so dX = dY/√(1 - X²)."""
+    return op.Div(dY, op.Sqrt(op.Sub(1.0, _square(op, required(node)))))
+
+
+@rule("Acos")
+def acos(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = acos(X), so dX = -dY/√(1 - X²)."""
+    return op.Neg(op.Div(dY, op.Sqrt(op.Sub(1.0, _square(op, required(node))))))
+
+
+@rule("Atan")
+def atan(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = atan(X), so dX = dY/(1 + X²)."""
+    return op.Div(dY, op.Add(_square(op, required(node)), 1.0))
+
+
+@rule("Sinh")
+def sinh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = sinh(X), so dX = dY·cosh(X)."""
+    return op.Mul(dY, op.Cosh(required(node)))
+
+
+@rule("Cosh")
+def cosh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = cosh(X), so dX = dY·sinh(X)."""
+    return op.Mul(dY, op.Sinh(required(node)))
+
+
+@rule("Asinh")
+def asinh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = asinh(X), so dX = dY/√(X² + 1)."""
+    return op.Div(dY, op.Sqrt(op.Add(_square(op, required(node)), 1.0)))
+
+
+@rule("Acosh")
+def acosh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = acosh(X), so dX = dY/√(X² - 1)."""
+    return op.Div(dY, op.Sqrt(op.Sub(_square(op, required(node)), 1.0)))
+
+
+@rule("Atanh")
+def atanh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = atanh(X), so dX = dY/(1 - X²)."""
+    return op.Div(dY, op.Sub(1.0, _square(op, required(node))))
+
+
+def _square(op: GradientBuilder, value: ir.Value) -> ir.Value:
+    return op.Mul(value, value)
