@@ -6,11 +6,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from whileback.checking.expand import expand
 from whileback.graph.scopes import is_standard
-from whileback.graph.shapes import FLOATS
+from whileback.graph.shapes import FLOATS, Shapes, forget_symbolic_data
 
 __all__ = ["float64_twin"]
 
+_OLDEST_OPSET = 18  # of what the expansions are made of
 _DOUBLE = ir.DataType.DOUBLE
 # Attributes that name an element type.
 _TYPE_ATTRIBUTES = (
@@ -27,16 +29,25 @@ def float64_twin(model: ir.Model) -> ir.Model:
     """Return a copy of the model in which every float tensor is DOUBLE.
 
     That includes inputs, initializers, constants, targets of casts and declared types, in all
-    subgraphs. An operator that the specification does not allow DOUBLE for (the `scales` of
-    `Resize`) gets that input cast to FLOAT, and rounds.
+    subgraphs. Operators that ONNX Runtime has no double kernel for are expanded into others, if
+    the opset is 18 or newer. An operator that the specification does not allow DOUBLE for (the
+    `scales` of `Resize`) gets that input cast to FLOAT, and rounds.
     """
     twin = model.clone()
     for graph in twin.graphs():
         for value in (*graph.inputs, *graph.initializers.values()):
             _widen_value(value)
-        for node in list(graph):
+        for node in graph:
             _widen_node(node)
+    shapes = Shapes(twin.opset_imports)
+    shapes.reserve(twin.graph)
+    shapes.infer_graph(twin.graph)
+    if twin.opset_imports.get("", 1) >= _OLDEST_OPSET:
+        expand(twin, shapes)
+    for graph in twin.graphs():
+        for node in list(graph):
             _respect_schema(graph, node, twin.opset_imports.get(node.domain, 1))
+    forget_symbolic_data(twin.graph)
     return twin
 
 
@@ -58,6 +69,13 @@ def _widen_tensor(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     return ir.tensor(tensor.numpy().astype(np.float64), name=tensor.name)
 
 
+def _copied(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """Copy a constant, since a clone shares it, and inference names it; widen floats."""
+    if tensor.dtype in FLOATS:
+        return _widen_tensor(tensor)
+    return tensor if tensor.dtype == ir.DataType.STRING else ir.tensor(tensor.numpy())
+
+
 def _widen_node(node: ir.Node) -> None:
     for attribute in list(node.attributes.values()):
         node.attributes[attribute.name] = _widen_attribute(node, attribute)
@@ -74,8 +92,8 @@ def _widen_node(node: ir.Node) -> None:
 
 
 def _widen_attribute(node: ir.Node, attribute: ir.Attr) -> ir.Attr:
-    if attribute.type == ir.AttributeType.TENSOR and attribute.as_tensor().dtype in FLOATS:
-        return ir.AttrTensor(attribute.name, _widen_tensor(attribute.as_tensor()))
+    if attribute.type == ir.AttributeType.TENSOR:
+        return ir.AttrTensor(attribute.name, _copied(attribute.as_tensor()))
     names_type = attribute.name in _TYPE_ATTRIBUTES and attribute.type == ir.AttributeType.INT
     if names_type and not is_standard(node, "BitCast") and attribute.as_int() in FLOATS:
         return ir.AttrInt64(attribute.name, int(_DOUBLE))
