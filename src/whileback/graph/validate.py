@@ -1,0 +1,63 @@
+"""Rules that a model's own names must keep, before any of them is changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import onnx_ir as ir
+
+from whileback.errors import GraphError
+from whileback.graph.scopes import subgraphs
+
+__all__ = ["check_names"]
+
+
+def check_names(model: ir.Model) -> None:
+    """Check that every name is defined once in its graph, and that no node redefines an outer one.
+
+    Inputs and initializers of a subgraph may have the name of an outer value and hide it; outputs
+    of nodes may not. Subgraphs beside each other may use the same names.
+
+    Raises: GraphError.
+    """
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        _check(graph, Counter())
+
+
+def _check(graph: ir.Graph, outer: Counter[str | None]) -> None:
+    own: set[str | None] = set()
+    for value in _given(graph):
+        _add(value, own, f"Graph '{graph.name}' has '{value.name}' twice among its inputs")
+    outer.update(own)
+    for node in graph:
+        for inner in subgraphs(node):
+            _check(inner, outer)
+        _check_node(node, graph, own, outer)
+    outer.subtract(own)
+
+
+def _given(graph: ir.Graph) -> Iterable[ir.Value]:
+    return dict.fromkeys((*graph.inputs, *graph.initializers.values()))
+
+
+def _check_node(
+    node: ir.Node, graph: ir.Graph, own: set[str | None], outer: Counter[str | None]
+) -> None:
+    for value in node.outputs:
+        if not value.name:
+            continue
+        where = f"Node '{node.name}' ({node.op_type}) in graph '{graph.name}'"
+        if outer[value.name] and value.name not in own:
+            raise GraphError(
+                f"{where} defines '{value.name}', which a graph around it defines already; "
+                "a name must have one definition. Rename this output."
+            )
+        _add(value, own, f"{where} defines '{value.name}', which the graph has already")
+        outer[value.name] += 1
+
+
+def _add(value: ir.Value, own: set[str | None], problem: str) -> None:
+    if value.name and value.name in own:
+        raise GraphError(f"{problem}; a name must have one definition. Rename one of them.")
+    own.add(value.name)
