@@ -77,7 +77,9 @@ def _add_one_row_at(
     op: GradientBuilder, X: ir.Value, index: ir.Value, dY: ir.Value, axis: int
 ) -> ir.Value:
     if axis == 0:
-        wide = index if index.dtype == ir.DataType.INT64 else op.Cast(index, to=ir.DataType.INT64)
+        wide = (
+            index if index.dtype == ir.DataType.INT64 else op.Cast(index, to=int(ir.DataType.INT64))
+        )
         return op.ScatterND(op.zeros_like(X), op.Unsqueeze(wide, [0]), dY)
     row = op.Unsqueeze(dY, [axis])
     place = op.Expand(index, op.shape_of(row))

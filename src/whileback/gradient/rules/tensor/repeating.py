@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-from whileback.gradient.rules.tensor.views import first_input
+from whileback.gradient.rules.inputs import required
 from whileback.graph.builder import Operand
 from whileback.graph.constants import known_ints
 from whileback.graph.shapes import rank, reshape_target
@@ -15,14 +15,13 @@ from whileback.graph.shapes import rank, reshape_target
 @rule("Expand")
 def expand(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is X broadcast to a shape, so dX is dY summed over the axes of that broadcast."""
-    return op.unbroadcast(dY, first_input(node))
+    return op.unbroadcast(dY, required(node))
 
 
 @rule("Tile")
 def tile(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is X repeated along its axes, so dX is the sum of dY over the repetitions."""
-    X, repeats = node.inputs
-    assert X is not None and repeats is not None
+    X, repeats = required(node), required(node, 1)
     shape, axes = _known_repetitions(X, repeats) or _repetitions(op, X, repeats)
     if isinstance(axes, list) and not axes:
         return dY

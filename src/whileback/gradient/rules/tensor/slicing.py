@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.inputs import optional, required
 from whileback.gradient.rules.tensor.places import put_back, put_back_along
 from whileback.graph.builder import Operand
 from whileback.graph.constants import known_ints
@@ -14,16 +15,11 @@ from whileback.graph.shapes import rank, size
 Axes = list[int] | ir.Value | None
 
 
-def _argument(node: ir.Node, index: int) -> ir.Value | None:
-    return node.inputs[index] if index < len(node.inputs) else None
-
-
 @rule("Slice")
 def slice_(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is X from start to end in steps, so dX is dY at its place amid zeros."""
-    X, starts, ends = node.inputs[:3]
-    assert X is not None and starts is not None and ends is not None
-    axes, steps = _axes(X, starts, _argument(node, 3)), _argument(node, 4)
+    X, starts, ends = required(node), required(node, 1), required(node, 2)
+    axes, steps = _axes(X, starts, optional(node, 3)), optional(node, 4)
     if steps is not None and set(known_ints(steps) or [0]) != {1}:
         if isinstance(axes, list) and len(axes) == 1:
             return put_back_along(
@@ -79,7 +75,9 @@ def _begins(op: GradientBuilder, starts: ir.Value, dims: ir.Value) -> Operand:
     known = known_ints(starts)
     if known is not None and not any(known):
         return known
-    wide = starts if starts.dtype == ir.DataType.INT64 else op.Cast(starts, to=ir.DataType.INT64)
+    wide = (
+        starts if starts.dtype == ir.DataType.INT64 else op.Cast(starts, to=int(ir.DataType.INT64))
+    )
     if known is not None and min(known) > 0:
         return op.Min(wide, dims)
     from_end = op.Max(op.Add(wide, dims), 0)
@@ -93,9 +91,8 @@ def pad(
     op: GradientBuilder, node: ir.Node, dY: ir.Value
 ) -> tuple[ir.Value | None, None, ir.Value | None]:
     """Y is X amid a value V or copies of X: dX is dY cut to X, with its copies; dV the rest."""
-    X, pads = node.inputs[:2]
-    assert X is not None and pads is not None
-    value, axes = _argument(node, 2), _argument(node, 3)
+    X, pads = required(node), required(node, 1)
+    value, axes = optional(node, 2), optional(node, 3)
     mode = node.attributes.get_string("mode", "constant")
     if mode != "constant":
         return _fold(op, X, pads, axes, mode, dY), None, None

@@ -6,15 +6,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-
-__all__ = ["first_input"]
-
-
-def first_input(node: ir.Node) -> ir.Value:
-    """Return the first input of an operator that needs one."""
-    X = node.inputs[0]
-    assert X is not None
-    return X
+from whileback.gradient.rules.inputs import optional, required
 
 
 @rule("Identity")
@@ -26,14 +18,14 @@ def identity(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Reshape", "Flatten")
 def reshape(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is X in another shape, so dX is dY in the shape of X."""
-    return op.reshape(dY, first_input(node))
+    return op.reshape(dY, required(node))
 
 
 @rule("Squeeze")
 def squeeze(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is X without some axes of size 1, so dX is dY with them."""
-    axes = node.inputs[1] if len(node.inputs) > 1 else None
-    return op.reshape(dY, first_input(node)) if axes is None else op.Unsqueeze(dY, axes)
+    axes = optional(node, 1)
+    return op.reshape(dY, required(node)) if axes is None else op.Unsqueeze(dY, axes)
 
 
 @rule("Unsqueeze")

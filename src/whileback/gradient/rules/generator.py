@@ -1,0 +1,16 @@
+"""Gradients of operators that make tensors out of numbers."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.registry import rule
+
+
+@rule("Range")
+def range_(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> tuple[ir.Value, None, ir.Value]:
+    """Yₖ = start + k·delta, so d start = Σ dYₖ and d delta = Σ k·dYₖ; the limit only ends it."""
+    count = op.Cast(op.Range(0, op.Size(dY), 1), to=int(dY.dtype or ir.DataType.FLOAT))
+    total = op.ReduceSum(dY, keepdims=0)
+    return total, None, op.ReduceSum(op.Mul(dY, count), keepdims=0)

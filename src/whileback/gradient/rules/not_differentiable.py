@@ -1,0 +1,59 @@
+"""Operators that no gradient flows through, and why."""
+
+from __future__ import annotations
+
+from whileback.gradient.registry import not_differentiable
+
+not_differentiable(
+    "its output jumps from one whole number to another and is constant in between",
+    "Ceil",
+    "Floor",
+    "Round",
+    "Sign",
+)
+not_differentiable(
+    "its output is 1 at the largest element and 0 elsewhere, whatever the elements are",
+    "Hardmax",
+)
+not_differentiable(
+    "its output is a position, a whole number",
+    "ArgMax",
+    "ArgMin",
+)
+not_differentiable(
+    "its output is true or false",
+    "And",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "IsInf",
+    "IsNaN",
+    "Less",
+    "LessOrEqual",
+    "Not",
+    "Or",
+    "Xor",
+)
+not_differentiable(
+    "it computes with the bits of whole numbers",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseNot",
+    "BitwiseOr",
+    "BitwiseXor",
+)
+not_differentiable(
+    "it computes with whole numbers",
+    "MatMulInteger",
+    "QLinearMatMul",
+)
+not_differentiable(
+    "its output depends on sizes alone, whole numbers",
+    "BlackmanWindow",
+    "HammingWindow",
+    "HannWindow",
+)
+not_differentiable(
+    "its frequencies are rounded to whole bins",
+    "MelWeightMatrix",
+)
