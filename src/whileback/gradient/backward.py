@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from whileback.errors import NoGradientError
+from whileback.errors import ArgumentError, NoGradientError
 from whileback.gradient.activity import Values
+from whileback.gradient.masking import masked
 from whileback.gradient.registry import lookup
 from whileback.graph.builder import Builder
 from whileback.graph.names import Names
@@ -25,18 +26,12 @@ Cotangents = dict[ir.Value, ir.Value]
 
 
 class GradientBuilder(Builder):
-    """A builder that knows which values of the forward model are active."""
+    """A builder that knows which values of the forward model are active, and which masked."""
 
     def __init__(self, graph: ir.Graph, names: Names, shapes: Shapes, active: Values) -> None:
         super().__init__(graph, names, shapes)
         self.active = active
-
-    def inside(self, name: str) -> GradientBuilder:
-        """Return a builder for a new, empty graph that will become a body or a branch."""
-        graph = ir.Graph([], [], nodes=[], name=self.names.fresh(name))
-        builder = GradientBuilder(graph, self.names, self.shapes, self.active)
-        builder.origin = self.origin
-        return builder
+        self.masked = masked(graph)
 
 
 def backward(op: GradientBuilder, nodes: Sequence[ir.Node], cotangents: Cotangents) -> None:
@@ -70,4 +65,9 @@ def _apply_rule(
     results = entry.rule(op, node, *received)
     if not isinstance(results, (tuple, list)):
         results = (results,)
-    return [*results, *[None] * (count - len(results))]
+    if any(result is not None for result in results[count:]):
+        raise ArgumentError(
+            f"The rule for '{node.op_type}' returned {len(results)} gradients for node "
+            f"'{node.name}', which reads {count} values. Return one for each, in order."
+        )
+    return [*results[:count], *[None] * (count - len(results))]

@@ -19,6 +19,7 @@ from whileback.gradient.selection import lift_initializers, select
 from whileback.graph.cleanup import clean
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
+from whileback.graph.printing import dump
 from whileback.graph.shapes import Shapes, describe, forget_symbolic_data, static_shape
 
 __all__ = ["NAMES_KEY", "gradient", "names", "vjp"]
@@ -117,6 +118,7 @@ class _Transform:
         self.model = normalize(
             copy, opset=opset, ir_version=ir_version, needs_expansion=lambda n: lookup(n) is None
         )
+        dump(self.model, "1-normalize")
         graph = self.model.graph
         self.targets = select(self.model, of, "of")
         self.sources = select(self.model, wrt, "wrt")
@@ -152,7 +154,9 @@ class _Transform:
                 graph.inputs.append(value)
         self.model.metadata_props[NAMES_KEY] = json.dumps(self.map, ensure_ascii=False)
         forget_symbolic_data(graph)
+        dump(self.model, "2-backward")
         clean(self.model)
+        dump(self.model, "3-clean")
         return self.model
 
     def _add_gradient(self, value: ir.Value, gradient: ir.Value | None) -> None:
@@ -161,7 +165,7 @@ class _Transform:
             warnings.warn(
                 f"No value in of= depends on '{value.name}': its gradient is zero everywhere.",
                 WhilebackWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
             gradient = self.op.zeros_like(value)
         result = gradient if self._may_rename(gradient) else self.op.Identity(gradient)
@@ -173,5 +177,6 @@ class _Transform:
     def _may_rename(self, gradient: ir.Value) -> bool:
         """Tell whether the value is one of ours that has no other role."""
         producer = gradient.producer()
-        new = producer is not None and "whileback.from" in producer.metadata_props
-        return new and producer.graph is self.model.graph and not gradient.is_graph_output()
+        if producer is None or producer.graph is not self.model.graph:
+            return False
+        return "whileback.from" in producer.metadata_props and not gradient.is_graph_output()

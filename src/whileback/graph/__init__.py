@@ -1,1 +1,1 @@
-"""What whileback adds to onnx-ir: emitting nodes, scopes and captures, copying, shapes, clean-up."""
+"""What whileback adds to onnx-ir: emitting nodes, scopes, copies, shapes, clean-up."""

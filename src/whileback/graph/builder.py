@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +12,7 @@ import onnx_ir as ir
 from whileback.graph.names import Names
 from whileback.graph.shapes import (
     Shapes,
+    is_float,
     rank,
     reshape_target,
     same_dim,
@@ -23,11 +25,31 @@ __all__ = ["Builder", "Operand"]
 Operand = ir.Value | int | float | bool | Sequence[int] | np.ndarray | None
 
 
+class _Constants:
+    """The constants of a graph and all inside it, each once."""
+
+    def __init__(self, graph: ir.Graph, names: Names) -> None:
+        self._graph = graph
+        self._names = names
+        self._known: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+
+    def get(self, array: np.ndarray) -> ir.Value:
+        key = (str(array.dtype), array.shape, array.tobytes())
+        if key not in self._known or not self._known[key].is_initializer():
+            name = self._names.fresh("constant")
+            tensor = ir.tensor(array, name=name)
+            value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), const_value=tensor)
+            value.shape = ir.Shape(array.shape)
+            self._graph.register_initializer(value)
+            self._known[key] = value
+        return self._known[key]
+
+
 class Builder:
     """Emits operators of the default domain at the end of one graph.
 
     Python numbers become constants: ints and lists of ints INT64, floats the type of the first
-    tensor among the inputs, arrays what they are. Every new value has its type and, where it can
+    float tensor among the inputs, arrays what they are. Every new value has its type and, where it can
     be inferred, its shape. New nodes are named after `origin`, the node they are emitted for.
     """
 
@@ -36,13 +58,15 @@ class Builder:
         self.names = names
         self.shapes = shapes
         self.origin: ir.Node | None = None
-        self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+        self._constants = _Constants(graph, names)
 
-    def inside(self, name: str) -> Builder:
-        """Return a builder for a new, empty graph that will become a body or a branch."""
-        graph = ir.Graph([], [], nodes=[], name=self.names.fresh(name))
-        builder = Builder(graph, self.names, self.shapes)
-        builder.origin = self.origin
+    def inside(self, name: str) -> Self:
+        """Return a builder for a new, empty graph that will become a body or a branch.
+
+        Its constants are initializers of the outermost graph, where everything can read them.
+        """
+        builder = copy(self)
+        builder.graph = ir.Graph([], [], nodes=[], name=self.names.fresh(name))
         return builder
 
     def __getattr__(self, op_type: str) -> Callable[..., ir.Value]:
@@ -63,7 +87,8 @@ class Builder:
         domain: str = "",
     ) -> Sequence[ir.Value]:
         """Add a node with any number of outputs and return them."""
-        like = next((value for value in inputs if isinstance(value, ir.Value)), None)
+        tensors = [value for value in inputs if isinstance(value, ir.Value)]
+        like = next((value for value in (*filter(is_float, tensors), *tensors)), None)
         node = ir.node(
             op_type,
             [self.value(each, like) for each in inputs],
@@ -100,29 +125,9 @@ class Builder:
         return self.constant(np.array(operand, np.int64))
 
     def constant(self, data: Any, dtype: ir.DataType | None = None) -> ir.Value:
-        """Return an initializer of this graph that holds the data; equal ones are shared."""
+        """Return an initializer of the outermost graph that holds the data; equal ones are one."""
         array = np.asarray(data)
-        if dtype is not None:
-            array = array.astype(dtype.numpy())
-        key = (str(array.dtype), array.shape, array.tobytes())
-        if key not in self._constants:
-            name = self.names.fresh(f"{self._prefix()}constant")
-            tensor = ir.tensor(array, name=name)
-            value = ir.Value(
-                name=name,
-                type=ir.TensorType(tensor.dtype),
-                shape=ir.Shape(array.shape),
-                const_value=tensor,
-            )
-            self.graph.register_initializer(value)
-            self._constants[key] = value
-        return self._constants[key]
-
-    def input(self, name: str, like: ir.Value, shape: ir.Shape | None) -> ir.Value:
-        """Add an input of the type of `like` to the graph and return it."""
-        value = ir.Value(name=self.names.fresh(name), type=like.type, shape=shape)
-        self.graph.inputs.append(value)
-        return value
+        return self._constants.get(array if dtype is None else array.astype(dtype.numpy()))
 
     def shape_of(self, value: ir.Value) -> ir.Value:
         """Return the value's shape: a constant where it is known, else a `Shape` node."""
@@ -142,6 +147,12 @@ class Builder:
         if static_shape(value) == ():
             return zero
         return self.Expand(zero, self.shape_of(value))
+
+    def cast(self, value: ir.Value, like: ir.Value) -> ir.Value:
+        """Return the value with its elements in the type of `like`."""
+        if like.dtype is None:
+            return self.CastLike(value, like)
+        return value if value.dtype == like.dtype else self.Cast(value, to=int(like.dtype))
 
     def add(self, *terms: ir.Value | None) -> ir.Value | None:
         """Return the sum of the terms that are there, or None if there is none."""

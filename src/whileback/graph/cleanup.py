@@ -152,7 +152,11 @@ def _merge(graph: ir.Graph, known: ChainMap[Hashable, ir.Value]) -> None:
         if key is None:
             continue
         earlier = known.setdefault(key, node.outputs[0])
-        if earlier is not node.outputs[0] and _is_new(node) and not node.outputs[0].is_graph_output():
+        if (
+            earlier is not node.outputs[0]
+            and _is_new(node)
+            and not node.outputs[0].is_graph_output()
+        ):
             node.outputs[0].replace_all_uses_with(earlier)
 
 

@@ -114,6 +114,11 @@ class ScanInput:
     axis: int
     reverse: bool
 
+    @property
+    def is_in_order(self) -> bool:
+        """Tell whether trip t reads row t of axis 0."""
+        return self.axis == 0 and not self.reverse
+
 
 @dataclass(frozen=True)
 class ScanOutput:

@@ -46,9 +46,7 @@ FLOATS = frozenset(
 
 def is_float(value: ir.Value) -> bool:
     """Tell whether the value is a tensor of a type that has gradients."""
-    return value.dtype in FLOATS and not isinstance(
-        value.type, (ir.SequenceType, ir.OptionalType)
-    )
+    return value.dtype in FLOATS and not isinstance(value.type, (ir.SequenceType, ir.OptionalType))
 
 
 def rank(value: ir.Value) -> int | None:
@@ -161,6 +159,7 @@ class Shapes:
         for value in node.inputs:
             if value is not None:
                 self._context.name_anonymous_dims(value)
+        declared = [_without_symbols(value) for value in node.outputs]
         try:
             function(self._context, node)
         except ValueError as error:
@@ -170,6 +169,8 @@ class Shapes:
             ) from error
         if is_standard(node, "Split") and len(node.inputs) > 1 and node.inputs[1] is not None:
             self._forget_split_sizes(node)
+        for value, shape in zip(node.outputs, declared, strict=True):
+            value.shape = _filled(value.shape, shape)
 
     def _forget_split_sizes(self, node: ir.Node) -> None:
         """Sizes given at run time are unknown, whatever was inferred for them."""
@@ -191,9 +192,8 @@ class Shapes:
 
     def _infer_loop(self, view: LoopView) -> None:
         """Find shapes of the carried values that every trip keeps, then those of the outputs."""
-        inner = list(_inner_values(view.body))
-        declared = [(value, value.shape) for value in inner]
         self._start_loop(view)
+        declared = [(value, value.shape) for value in _inner_values(view.body)]
         attempts = 2 + sum(len(carry.input.shape or ()) for carry in view.carries)
         for _ in range(attempts):
             self.infer_graph(view.body)
@@ -209,12 +209,18 @@ class Shapes:
                 if value is not None:
                     value.type = value.type or ir.TensorType(dtype)
                     value.shape = value.shape or ir.Shape([])
-        for carry in view.carries:
-            carry.input.type = carry.input.type or carry.initial.type
-            carry.input.shape = _prefer(carry.initial.shape, carry.input.shape)
+        known = [(c.input, c.initial.type, c.initial.shape) for c in view.carries]
         for scan in view.scan_inputs:
-            scan.row.type = scan.row.type or scan.stack.type
-            scan.row.shape = _prefer(_without(scan.stack.shape, scan.axis), scan.row.shape)
+            known.append((scan.row, scan.stack.type, _without(scan.stack.shape, scan.axis)))
+        outer: dict[str, int | ir.SymbolicDim] = {}
+        for value, type_, shape in known:
+            declared, value.type = value.shape, value.type or type_
+            value.shape = _prefer(shape, declared)
+            for inner, actual in zip(declared or (), value.shape or (), strict=False):
+                if not isinstance(inner, int) and inner.value is not None:
+                    outer.setdefault(inner.value, actual)
+        for value in _inner_values(view.body):
+            value.shape = _renamed(value.shape, outer)
 
     def _relax_carries(self, view: LoopView) -> bool:
         """Forget the dimensions that a trip changes; tell whether there were any."""
@@ -230,7 +236,7 @@ class Shapes:
         return changed
 
     def _kept(self, before: ir.Shape, after: ir.Shape | None) -> bool:
-        """Tell whether a trip leaves all dimensions as they are, but for those already forgotten."""
+        """Tell whether a trip keeps all dimensions but for those that are forgotten already."""
         if after is None or len(before) != len(after):
             return False
         return all(
@@ -295,6 +301,31 @@ def _prefer(actual: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | No
         return declared
     pairs = zip(actual, declared, strict=True)
     return ir.Shape([m if isinstance(m, int) or not isinstance(n, int) else n for m, n in pairs])
+
+
+def _renamed(shape: ir.Shape | None, names: dict[str, int | ir.SymbolicDim]) -> ir.Shape | None:
+    """Let dimensions that a body calls by names of its own have those from outside."""
+    if shape is None or not names:
+        return shape
+    return ir.Shape(
+        [d if isinstance(d, int) or d.value is None else names.get(d.value, d) for d in shape]
+    )
+
+
+def _without_symbols(value: ir.Value) -> ir.Shape | None:
+    """Forget the declared symbols of a value, since inferred ones relate it to others."""
+    shape = value.shape
+    if shape is not None and not value.is_graph_output() and not shape.is_static():
+        value.shape = ir.Shape([dim if isinstance(dim, int) else None for dim in shape])
+    return shape
+
+
+def _filled(shape: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
+    """Return the shape with the declared symbols where it has none."""
+    if shape is None or declared is None or len(shape) != len(declared) or shape.is_static():
+        return shape
+    pairs = zip(shape, declared, strict=True)
+    return ir.Shape([n if not isinstance(m, int) and m.value is None else m for m, n in pairs])
 
 
 def _without(shape: ir.Shape | None, axis: int) -> ir.Shape | None:

@@ -29,9 +29,7 @@ def if_(op: GradientBuilder, node: ir.Node, *received: ir.Value | None) -> Seque
         captured.update(dict.fromkeys(captures(branch)))
     wanted = [value for value in captured if value in op.active]
     then, other = branches(node)
-    gradients = [
-        _branch_gradient(op, node, branch, wanted, received) for branch in (then, other)
-    ]
+    gradients = [_branch_gradient(op, node, branch, wanted, received) for branch in (then, other)]
     for branch, others, inside in ((then, other, gradients[0]), (other, then, gradients[1])):
         _obtain_residuals(op, node, branch, others, inside.graph)
     attributes = {"then_branch": gradients[0].graph, "else_branch": gradients[1].graph}

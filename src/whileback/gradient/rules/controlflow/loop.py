@@ -17,6 +17,7 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.controlflow.frames import choose_frames
 from whileback.gradient.rules.controlflow.guard import guard
+from whileback.gradient.rules.controlflow.products import Product, postponed
 from whileback.gradient.rules.controlflow.reverse import (
     Row,
     State,
@@ -31,6 +32,8 @@ from whileback.gradient.rules.controlflow.trips import (
     may_make_no_trip,
     trip_numbers,
 )
+from whileback.gradient.rules.controlflow.variation import shape_varies
+from whileback.graph.cleanup import prune
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.scopes import Carry, LoopView, captures, loop_view, walk
 
@@ -70,7 +73,7 @@ class _ReverseLoop:
         self.following = self.body.following()
         rest = [value for value in self.body.residuals() if value not in self.following]
         given = {scan.row for scan in view.scan_inputs} | ({view.trip} if view.trip else set())
-        self.frames = choose_frames(view.body, rest, given, self.body.varying)
+        self.frames = choose_frames(view.body, rest, given, shape_varies(view))
         self.stacks = {value: stack_of(op, view, value) for value in self.frames.kept}
         self.count = count_trips(op, view)
 
@@ -97,56 +100,94 @@ class _ReverseLoop:
         return op.zeros_like(carry.result) if received is None else received
 
     def _some_trips(self, op: GradientBuilder) -> list[ir.Value]:
+        """Emit what comes before the reverse loop, the loop, and what comes after it."""
         self._copy_forward_nodes(op)
         known = take_out(op, self.graph, self._rows(op), self.body.cotangents)
-        outputs = list(self.graph.outputs)
-        carried, inputs = len(self.body.carries), len(self.body.inputs)
-        summed = carried + inputs + len(self.body.sums)
-        factors = [behind_identity(value) for value in outputs[summed:]]
         stacks = {value: row.stack for value, row in known.items() if row.is_in_order}
-        states = self._states(op, outputs[:carried] + outputs[carried + inputs : summed])
+        carried, rows, summed, factors = self._split_outputs()
+        later = [
+            postponed(value, stacks) if scan.is_in_order else None
+            for value, scan in zip(rows, self.body.inputs, strict=True)
+        ]
+        products = self._products(factors)
+        needed = [p for p in (*later, *(product for _, product in products)) if p is not None]
+        read = dict.fromkeys(factor for product in needed for factor in product.factors)
+        missing = [value for value in read if value not in stacks]
         written = [
             Written(value, scan.axis, not scan.reverse)
-            for value, scan in zip(outputs[carried:], self.body.inputs, strict=False)
+            for value, scan in zip(rows, self.body.inputs, strict=True)
+            if not scan.is_in_order
         ]
-        missing = [value for value in dict.fromkeys(factors) if value not in stacks]
+        direct = len(written)
         written += [Written(value, 0, True) for value in missing]
-        kept = {*outputs[:summed], *missing}
-        rows = [row for value, row in known.items() if value.uses() or value in kept]
-        after, stacked = self._emit_scan(op, states, rows, written)
-        stacks.update(zip(missing, stacked[inputs:], strict=True))
-        totals = self._totals(op, after[carried:], [stacks[factor] for factor in factors])
-        return [*after[:carried], *stacked[:inputs], *totals]
+        after, stacked = self._emit_scan(op, self._states(op, carried, summed), known, written)
+        stacks.update(zip(missing, stacked[direct:], strict=True))
+        others = iter(stacked[:direct])
+        return [
+            *after[: len(carried)],
+            *(next(others) if p is None else _finish(op, p, stacks) for p in later),
+            *self._totals(op, after[len(carried) :], products, stacks),
+        ]
+
+    def _split_outputs(self) -> tuple[list[ir.Value], ...]:
+        """Return the body's results: of carried values, of rows, summed over trips, factors."""
+        outputs = iter(list(self.graph.outputs))
+        body = self.body
+        counts = (len(body.carries), len(body.inputs), len(body.sums))
+        return (*(list(islice(outputs, count)) for count in counts), list(outputs))
+
+    def _products(self, factors: list[ir.Value]) -> list[tuple[ir.Value, Product]]:
+        """Return the products that make up sums, with the factors as the body has them now."""
+        rest = iter(behind_identity(value) for value in factors)
+        return [
+            (captured, Product(tuple(islice(rest, len(product.factors))), product.finish))
+            for captured, product in self.body.products
+        ]
 
     def _emit_scan(
-        self, op: GradientBuilder, states: list[State], rows: list[Row], written: list[Written]
+        self,
+        op: GradientBuilder,
+        states: list[State],
+        known: dict[ir.Value, Row],
+        written: list[Written],
     ) -> tuple[Sequence[ir.Value], Sequence[ir.Value]]:
         if not states and not written:
             return [], []
+        results = [state.output for state in states] + [each.value for each in written]
+        self.graph.outputs.clear()
+        self.graph.outputs.extend(results)
+        prune(self.graph)
+        read = set(results)
+        rows = [row for value, row in known.items() if value.uses() or value in read]
         if not rows:
             rows = [Row(ir.Value(name=op.names.fresh("trip")), trip_numbers(op, self.count))]
         return emit_scan(op, self.body.op, states, rows, written)
 
-    def _states(self, op: GradientBuilder, outputs: list[ir.Value]) -> list[State]:
+    def _states(
+        self, op: GradientBuilder, carried: list[ir.Value], summed: list[ir.Value]
+    ) -> list[State]:
         """Return what the reverse loop carries: cotangents, and sums over trips."""
         body = self.body
         states = [
             State(self._start(op, carry), value, output)
-            for carry, value, output in zip(body.carries, body.cotangents, outputs, strict=False)
+            for carry, value, output in zip(body.carries, body.cotangents, carried, strict=True)
         ]
-        for captured, term in zip(body.sums, outputs[len(states) :], strict=True):
+        for captured, term in zip(body.sums, summed, strict=True):
             total = body.like(captured, "sum")
             states.append(State(op.zeros_like(captured), total, body.op.Add(total, term)))
         return states
 
     def _totals(
-        self, op: GradientBuilder, sums: Sequence[ir.Value], stacks: list[ir.Value]
+        self,
+        op: GradientBuilder,
+        sums: Sequence[ir.Value],
+        products: list[tuple[ir.Value, Product]],
+        stacks: dict[ir.Value, ir.Value],
     ) -> list[ir.Value]:
         """Return the gradients of the captured values: sums, and products of stacks."""
         totals = dict(zip(self.body.sums, sums, strict=True))
-        factors = iter(stacks)
-        for captured, product in self.body.products:
-            term = product.finish(op, list(islice(factors, len(product.factors))))
+        for captured, product in products:
+            term = _finish(op, product, stacks)
             earlier = totals.get(captured)
             totals[captured] = term if earlier is None else op.Add(earlier, term)
         return [totals[captured] for captured in self.body.captured]
@@ -181,3 +222,7 @@ class _ReverseLoop:
             self.graph.insert_before(first, again)
         for old, new in replaced.items():
             replace_uses(old, new, users)
+
+
+def _finish(op: GradientBuilder, product: Product, stacks: dict[ir.Value, ir.Value]) -> ir.Value:
+    return product.finish(op, [stacks[factor] for factor in product.factors])

@@ -1,44 +1,108 @@
-"""Sums over trips of products: stack the factors, multiply once after the loop.
+"""What the reverse loop need not do in every trip: products of stacks, made once after the loop.
 
-The gradient of a captured weight W of `y = x·W` is the sum over trips of `x_tᵀ·dy_t`, which is
-one product of the stacked rows: `Xᵀ·dY`. It takes one node after the loop instead of a product
-and an addition in every trip.
+The gradient of a captured weight W of `y = x·W` is the sum over trips of `x_tᵀ·dy_t`, which is one
+product of the stacked rows, `Xᵀ·dY`. The gradient of a row that is read, `dx_t = dy_t·Wᵀ`, is a row
+of `dY·Wᵀ`. Either takes one node after the loop instead of one or two in every trip.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
+from whileback.gradient.rules.controlflow.stacked import on_stacks
 from whileback.graph.builder import Builder
+from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
 
-__all__ = ["Product", "split_products"]
+__all__ = ["Product", "plain", "postponed", "split_products"]
 
 Finish = Callable[[Builder, Sequence[ir.Value]], ir.Value]
+Bodies = tuple[ir.Graph | None, ...]
+
+# A sum over trips goes through these: f(a) + f(b) = f(a + b).
+LINEAR = ("Neg", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
 
 
 @dataclass(frozen=True)
 class Product:
-    """One product to be made after the loop: the factors of a trip, and what to do with stacks."""
+    """What is computed after the loop: the factors of a trip, and what to do with their stacks."""
 
     factors: tuple[ir.Value, ...]
     finish: Finish
 
 
-def split_products(total: ir.Value, body: ir.Graph) -> tuple[list[Product], list[ir.Value]]:
-    """Split what a trip adds to a sum into products to be made later and terms to be added now."""
+def plain(value: ir.Value) -> Product:
+    """Return the product of one factor, which is only stacked."""
+    return Product((value,), lambda _, stacks: stacks[0])
+
+
+def postponed(value: ir.Value, rows: Collection[ir.Value], readers: int = 0) -> Product:
+    """Return how to compute, after the loop, the stack of a value that the body only writes.
+
+    Args:
+        value: an output of the body, or a value that `readers` nodes read.
+        rows: the rows that the body reads in the order of the trips along axis 0.
+        readers: how many nodes read the value.
+    """
+    node = value.producer()
+    if node is None or len(value.uses()) > readers or is_standard(node, "ReduceSum", "ReduceMean"):
+        return plain(value)
+    inner = [v for v in node.inputs if v is not None and (v in rows or _is_inner(v, (node.graph,)))]
+    computed = list(dict.fromkeys(v for v in inner if v not in rows))
+    emit = on_stacks(node, inner)
+    if emit is None or len(computed) != 1 or (readers and value.is_graph_output()):
+        return plain(value)
+    before = postponed(computed[0], rows, readers=1)
+    others = [v for v in inner if v in rows]
+
+    def finish(op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:
+        count = len(before.factors)
+        read = dict(zip(others, stacks[count:], strict=True))
+        return emit(op, {computed[0]: before.finish(op, stacks[:count]), **read})
+
+    return Product((*before.factors, *others), finish)
+
+
+def _is_inner(value: ir.Value, bodies: Bodies) -> bool:
+    """Tell whether one of the bodies computes the value, or carries or reads it."""
+    producer = value.producer()
+    if producer is None:
+        return not value.is_initializer() and (value.graph is None or value.graph in bodies)
+    return producer.graph in bodies
+
+
+def split_products(total: ir.Value, bodies: Bodies) -> tuple[list[Product], list[ir.Value]]:
+    """Split what a trip adds to a sum into products to be made later and terms to be added now.
+
+    Args:
+        total: what is added in each trip, computed by the first of the bodies.
+        bodies: the reverse body, and the forward body, whose values differ from trip to trip too.
+    """
     node = total.producer()
-    if node is None or node.graph is not body:
+    if node is None or node.graph is not bodies[0]:
         return [], [total]
     if is_standard(node, "Add") and _same_shapes(node):
-        parts = [split_products(value, body) for value in node.inputs if value is not None]
+        parts = [split_products(value, bodies) for value in node.inputs if value is not None]
         return [p for part in parts for p in part[0]], [t for part in parts for t in part[1]]
-    product = _product(node)
+    if is_standard(node, *LINEAR) and node.inputs[0] is not None:
+        products, terms = split_products(node.inputs[0], bodies)
+        if products and not terms and not any(_is_inner(v, bodies) for v in node.inputs[1:] if v):
+            return [_through(node, product) for product in products], []
+    product = _product(node, bodies)
     return ([], [total]) if product is None else ([product], [])
+
+
+def _through(node: ir.Node, product: Product) -> Product:
+    others = list(node.inputs[1:])
+    attributes = {a.name: a.value for a in node.attributes.values()}
+
+    def finish(op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:
+        return op.emit(node.op_type, [product.finish(op, stacks), *others], attributes)[0]
+
+    return Product(product.factors, finish)
 
 
 def _same_shapes(node: ir.Node) -> bool:
@@ -46,56 +110,56 @@ def _same_shapes(node: ir.Node) -> bool:
     return shapes[0] is not None and shapes[0] == shapes[1]
 
 
-def _product(node: ir.Node) -> Product | None:
+def _product(node: ir.Node, bodies: Bodies) -> Product | None:
     if is_standard(node, "Gemm"):
-        return _gemm(node)
+        return _gemm(node, bodies)
     if is_standard(node, "ReduceSum"):
-        return _reduce_sum(node)
+        return _reduce_sum(node, bodies)
     return None
 
 
-def _gemm(node: ir.Node) -> Product | None:
+def _gemm(node: ir.Node, bodies: Bodies) -> Product | None:
     """Σ AᵀB over trips is the product of the stacks with trips and rows as one axis."""
     attributes = node.attributes
-    plain = attributes.get_float("alpha", 1.0) == 1.0 and not attributes.get_int("transB", 0)
+    simple = attributes.get_float("alpha", 1.0) == 1.0 and not attributes.get_int("transB", 0)
     A, B = node.inputs[0], node.inputs[1]
-    if not plain or not attributes.get_int("transA", 0) or len(node.inputs) > 2:
+    if not simple or not attributes.get_int("transA", 0) or len(node.inputs) > 2:
         return None
     if A is None or B is None or A.shape is None or B.shape is None:
         return None
     widths = [shape[1] for shape in (A.shape, B.shape)]
     if not all(isinstance(width, int) and width > 0 for width in widths):
         return None
+    if not (_is_inner(A, bodies) and _is_inner(B, bodies)):
+        return None
 
     def finish(op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:
-        flat = [
-            op.Reshape(stack, [-1, width]) for stack, width in zip(stacks, widths, strict=True)
-        ]
+        flat = [op.Reshape(stack, [-1, width]) for stack, width in zip(stacks, widths, strict=True)]
         return op.Gemm(*flat, transA=1)
 
-    return Product((_flat_source(A), _flat_source(B)), finish)
+    return Product((_flat_source(A, bodies), _flat_source(B, bodies)), finish)
 
 
-def _flat_source(value: ir.Value) -> ir.Value:
+def _flat_source(value: ir.Value, bodies: Bodies) -> ir.Value:
     """Look through nodes that only change the shape: the stacks are flattened anyway."""
     node = value.producer()
     while node is not None and is_standard(node, "Reshape", "Unsqueeze", "Squeeze", "Flatten"):
         source = node.inputs[0]
-        if source is None or source.graph is not node.graph:
+        if source is None or not _is_inner(source, bodies):
             break
         value, node = source, source.producer()
     return value
 
 
-def _reduce_sum(node: ir.Node) -> Product | None:
+def _reduce_sum(node: ir.Node, bodies: Bodies) -> Product | None:
     """Σ over trips and axes: sum the stack over axis 0 as well."""
     X = node.inputs[0]
     axes = node.inputs[1] if len(node.inputs) > 1 else None
-    known = None if axes is None else ir.convenience.get_const_tensor(axes)
-    if X is None or X.shape is None or known is None:
+    known = known_ints(axes)
+    if X is None or X.shape is None or known is None or not _is_inner(X, bodies):
         return None
     count = len(X.shape)
-    stacked = [0, *(int(axis) % count + 1 for axis in np.atleast_1d(known.numpy()))]
+    stacked = [0, *(axis % count + 1 for axis in known)]
     keep = node.attributes.get_int("keepdims", 1)
 
     def finish(op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:

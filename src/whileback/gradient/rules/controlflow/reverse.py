@@ -9,19 +9,13 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.rules.controlflow.frames import draws
+from whileback.gradient.rules.controlflow.stacked import on_stacks
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import discard, prune
 from whileback.graph.copying import copy_node
 from whileback.graph.scopes import is_standard, operands
-from whileback.graph.shapes import rank
 
 __all__ = ["Row", "State", "Written", "emit_scan", "take_out"]
-
-ELEMENTWISE = frozenset(
-    "Abs Add And Cast Ceil Cos Cosh Div Equal Erf Exp Floor Greater GreaterOrEqual Identity Less "
-    "LessOrEqual Log Max Min Mul Neg Not Or Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh "
-    "Softplus Sqrt Sub Sum Tan Tanh Where Xor".split()
-)
 
 
 @dataclass
@@ -67,8 +61,8 @@ def take_out(
 ) -> dict[ir.Value, Row]:
     """Compute before the loop what no cotangent enters into; return all rows, by their values.
 
-    What is the same in every trip is computed once. An elementwise operator on rows is the same
-    operator on the stacks: one node for all trips instead of one in each.
+    What is the same in every trip is computed once. What is computed from rows is computed from
+    their stacks: one node for all trips instead of one in each.
 
     Args:
         op: emits before the loop.
@@ -80,15 +74,12 @@ def take_out(
     results = set(body.outputs)
     staying = set(carried)
     for node in list(body):
-        read = [value for value in operands(node) if value is not None]
-        rowed = [known[value] for value in read if value in known]
-        if len(node.outputs) != 1 or draws(node) or any(value in staying for value in read):
+        read = {value for value in operands(node) if value is not None}
+        if not read.isdisjoint(staying) or len(node.outputs) != 1 or draws(node):
             staying.update(node.outputs)
-        elif not rowed and node.outputs[0] not in results:
-            node.outputs[0].replace_all_uses_with(_apply(op, node, {}))
-            discard(body, node)
-        elif rowed and is_standard(node, *ELEMENTWISE) and _broadcasts(rowed, read, known):
-            row = _stacked(op, node, rowed)
+        elif read.isdisjoint(known) and node.outputs[0] not in results:
+            _move(op.graph, node)
+        elif (row := _stacked(op, node, [known[v] for v in known if v in read])) is not None:
             known[row.value] = row
             node.outputs[0].replace_all_uses_with(row.value, replace_graph_outputs=True)
             discard(body, node)
@@ -98,42 +89,30 @@ def take_out(
     return known
 
 
-def _apply(op: Builder, node: ir.Node, pick: dict[ir.Value, ir.Value]) -> ir.Value:
-    """Emit the node outside of its graph, with some of its inputs replaced."""
-    pick = dict(pick)
-    for value in operands(node):
-        if value is not None and value.const_value is not None and value.graph is node.graph:
-            pick[value] = op.constant(value.const_value.numpy())
-    copy = copy_node(node, pick, op.names)
-    op.graph.append(copy)
-    copy.outputs[0].shape = None
-    op.shapes.infer(copy)
-    return copy.outputs[0]
+def _move(graph: ir.Graph, node: ir.Node) -> None:
+    """Move a node that is the same in every trip to the end of the graph around the loop."""
+    assert node.graph is not None
+    node.graph.remove(node)
+    graph.append(node)
 
 
-def _stacked(op: Builder, node: ir.Node, rows: list[Row]) -> Row:
+def _stacked(op: Builder, node: ir.Node, rows: list[Row]) -> Row | None:
+    """Emit the node for all trips at once, before the loop, if all its rows are read alike."""
+    kinds = {(row.axis, row.from_end, row.last is None) for row in rows}
+    emit = on_stacks(node, {row.value for row in rows})
+    if emit is None or len(kinds) != 1 or rows[0].axis != 0:
+        return None
+    output = node.outputs[0]
+    value = ir.Value(name=output.name, type=output.type, shape=output.shape)
     if is_standard(node, "Identity"):
-        return replace(rows[0], value=_renamed(node.outputs[0]))
-    stack = _apply(op, node, {row.value: row.stack for row in rows})
+        return replace(rows[0], value=value)
+    stack = emit(op, {row.value: row.stack for row in rows})
     last = None
     if rows[0].last is not None:
-        last = _apply(op, node, {row.value: row.last for row in rows if row.last is not None})
-    return Row(_renamed(node.outputs[0]), stack, 0, rows[0].from_end, last)
-
-
-def _renamed(output: ir.Value) -> ir.Value:
-    return ir.Value(name=output.name, type=output.type, shape=output.shape)
-
-
-def _broadcasts(rows: list[Row], read: list[ir.Value], known: dict[ir.Value, Row]) -> bool:
-    """Tell whether the operator does the same on the stacks as on each row."""
-    count = rank(rows[0].value)
-    if count is None or any(rank(row.value) != count for row in rows):
-        return False
-    if len({(row.axis, row.from_end, row.last is None) for row in rows}) > 1 or rows[0].axis != 0:
-        return False
-    ranks = [rank(value) for value in read if value not in known]
-    return all(other is not None and other <= count for other in ranks)
+        picked = {row.value: row.last for row in rows if row.last is not None}
+        op.graph.append(copy := copy_node(node, picked, op.names))
+        last = copy.outputs[0]
+    return Row(value, stack, 0, rows[0].from_end, last)
 
 
 def emit_scan(

@@ -34,10 +34,10 @@ class ReverseBody:
     ) -> None:
         self.view = view
         self.op = op.inside(f"{view.node.name}/grad/body")
-        self.varying = shape_varies(view)
         reached = carries_reached(view, set(received), op.active)
         self.carries = [view.carries[index] for index in reached]
-        self.cotangents = [self._cotangent(carry) for carry in self.carries]
+        _refuse_changing_shapes(view, self.carries)
+        self.cotangents = [self.like(carry.input, "grad") for carry in self.carries]
         self.rows = [
             Row(self.like(scan.row, "grad"), received[scan.stack], scan.axis, not scan.reverse)
             for scan in view.scan_outputs
@@ -74,21 +74,10 @@ class ReverseBody:
             if value in needed and value.producer() is not None
         }
 
-    def _cotangent(self, carry: Carry) -> ir.Value:
-        if carry.input in self.varying:
-            raise UnsupportedError(
-                f"Carried value '{carry.input.name}' of loop '{self.view.node.name}' changes its "
-                f"shape from trip to trip ({describe(carry.input)} to {describe(carry.output)}). "
-                "Such loops are not differentiated yet: carry a buffer of fixed size, or collect "
-                "rows with a scan output instead."
-            )
-        return self.like(carry.input, "grad")
-
     def _differentiate(self, received: dict[ir.Value, ir.Value]) -> Cotangents:
         """Emit the body's vjp; return the cotangents of all that the body reads."""
         known: Cotangents = {
-            carry.output: value
-            for carry, value in zip(self.carries, self.cotangents, strict=True)
+            carry.output: value for carry, value in zip(self.carries, self.cotangents, strict=True)
         }
         stacked = [scan for scan in self.view.scan_outputs if scan.stack in received]
         for scan, row in zip(stacked, self.rows, strict=True):
@@ -123,7 +112,7 @@ class ReverseBody:
         first = len(outputs) - len(self.captured)
         totals = []
         for captured, total in zip(self.captured, outputs[first:], strict=True):
-            products, terms = split_products(total, self.op.graph)
+            products, terms = split_products(total, (self.op.graph, self.view.body))
             self.products += [(captured, product) for product in products]
             summed = self.op.add(*terms)
             if summed is not None:
@@ -131,3 +120,15 @@ class ReverseBody:
                 totals.append(summed)
         factors = [factor for _, product in self.products for factor in product.factors]
         self._set_results([*outputs[:first], *totals, *factors])
+
+
+def _refuse_changing_shapes(view: LoopView, carries: list[Carry]) -> None:
+    varying = shape_varies(view)
+    for carry in carries:
+        if carry.input in varying:
+            raise UnsupportedError(
+                f"Carried value '{carry.input.name}' of loop '{view.node.name}' changes its shape "
+                f"from trip to trip ({describe(carry.input)} to {describe(carry.output)}). Such "
+                "loops are not differentiated yet: carry a buffer of fixed size, or collect rows "
+                "with a scan output instead."
+            )

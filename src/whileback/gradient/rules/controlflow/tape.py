@@ -12,14 +12,18 @@ __all__ = ["add_branch_output", "behind_identity", "replace_uses", "stack_of"]
 
 
 def stack_of(op: Builder, view: LoopView, value: ir.Value) -> ir.Value:
-    """Return the stack of the value's rows over all trips; the forward loop is made to write it."""
+    """Return the stack of the value's rows over all trips; the forward loop is made to write it.
+
+    A `Loop` may return one of its inputs, or one value twice; ONNX Runtime 1.32 leaves such
+    outputs of a `Scan` unwritten.
+    """
     for scan in view.scan_outputs:
         if scan.row is value and scan.axis == 0 and not scan.reverse:
             return scan.stack
     for index, row in enumerate(_added_rows(view)):
         if row is value:
             return view.node.outputs[len(view.carries) + len(view.scan_outputs) + index]
-    view.body.outputs.append(value if _may_return(view, value) else _own_value(op, view, value))
+    view.body.outputs.append(value if view.trip is not None else _own_value(op, view, value))
     for key in ("scan_output_axes", "scan_output_directions"):
         if key in view.node.attributes:
             numbers = [*view.node.attributes[key].as_ints(), 0]
@@ -41,15 +45,6 @@ def _original(value: ir.Value) -> ir.Value:
     return value
 
 
-def _may_return(view: LoopView, value: ir.Value) -> bool:
-    """Tell whether the body may return the value as it is.
-
-    A `Loop` may return an input, or one value twice. ONNX Runtime 1.32 leaves such outputs of a
-    `Scan` unwritten.
-    """
-    return is_standard(view.node, "Loop")
-
-
 def _own_value(op: Builder, view: LoopView, value: ir.Value) -> ir.Value:
     node = ir.node("Identity", [value], metadata_props={"whileback.kept": "1"})
     node.name = op.names.fresh(f"{value.name}/kept")
@@ -60,9 +55,11 @@ def _own_value(op: Builder, view: LoopView, value: ir.Value) -> ir.Value:
 
 
 def _length(view: LoopView) -> int | ir.SymbolicDim:
-    for scan in (*view.scan_inputs, *view.scan_outputs):
-        if scan.stack.shape is not None:
-            dim: int | ir.SymbolicDim = scan.stack.shape[scan.axis]
+    stacks = [(s.stack, s.axis) for s in view.scan_inputs]
+    stacks += [(s.stack, s.axis) for s in view.scan_outputs]
+    for stack, axis in stacks:
+        if stack.shape is not None:
+            dim: int | ir.SymbolicDim = stack.shape[axis]
             return dim
     return ir.SymbolicDim(None)
 

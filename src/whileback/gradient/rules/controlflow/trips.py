@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from whileback.gradient.rules.controlflow.tape import stack_of
 from whileback.graph.builder import Builder
+from whileback.graph.constants import known_ints
 from whileback.graph.scopes import LoopView
 
 __all__ = ["count_trips", "may_make_no_trip", "trip_numbers"]
@@ -45,10 +46,8 @@ def may_make_no_trip(view: LoopView) -> bool:
     for scan in view.scan_inputs:
         if scan.stack.shape is not None and isinstance(scan.stack.shape[scan.axis], int):
             return bool(scan.stack.shape[scan.axis] == 0)
-    limit = None if view.limit is None else ir.convenience.get_const_tensor(view.limit)
-    if limit is None or not runs_to_the_limit(view):
-        return True
-    return bool(limit.numpy().item() <= 0)
+    limit = known_ints(view.limit)
+    return limit is None or not runs_to_the_limit(view) or limit[0] <= 0
 
 
 def _is_true(value: ir.Value) -> bool:
@@ -56,5 +55,5 @@ def _is_true(value: ir.Value) -> bool:
     while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
         value = node.inputs[0]
         node = value.producer()
-    known = None if value.is_graph_input() else ir.convenience.get_const_tensor(value)
-    return known is not None and bool(known.numpy().all())
+    known = known_ints(value)
+    return known is not None and all(known)
