@@ -1,0 +1,167 @@
+"""The gradient of LSTM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.registry import rule
+from whileback.gradient.rules.rnn.direction import (
+    Direction,
+    Gate,
+    Gradients,
+    Input,
+    Values,
+    shifted,
+)
+from whileback.gradient.rules.rnn.layer import Layer
+
+__all__ = ["lstm"]
+
+
+@rule("LSTM")
+def lstm(
+    op: GradientBuilder,
+    node: ir.Node,
+    dY: ir.Value | None = None,
+    dY_h: ir.Value | None = None,
+    dY_c: ir.Value | None = None,
+) -> Sequence[ir.Value | None]:
+    """c = f·c' + i·g and h = o·tanh(c) from the sums z = X·Wᵀ + h'·Rᵀ + b, c' and h' being before.
+
+    So dc += dh·o·(1 - tanh²(c)), dz = (dc·g, dh·tanh(c), dc·c', dc·i) times the gates' slopes,
+    dh' = dz·R and dc' = dc·f. Peepholes P add P·c' to the sums of i and f, and P·c to that of o.
+    """
+    layer = Layer(op, node, 4, ("Sigmoid", "Tanh", "Tanh"))
+    return layer.gradients([_backward(each) for each in layer.directions(dY, dY_h, dY_c)])
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """What a step reads and computes, for all steps at once; each [T,B,H]."""
+
+    found: ir.Value
+    left: ir.Value
+    i: Gate
+    o: Gate
+    f: Gate
+    g: Gate
+    h: Gate
+
+
+def _cells(d: Direction, peepholes: Values) -> _Cells:
+    """Compute the forward pass again: all gates at once, then the cells from step to step."""
+    op = d.op
+    f, g, h = d.activations
+    sums = d.product(d.found, d.R, d.product(d.X, d.W, op.add(*d.biases)))
+    zi, zo, zf, zg = d.split(d.stack(sums, 4), 4, axis=2)
+    candidate = d.gate(zg, g)
+    if peepholes:
+        found = _cells_found(d, zi, zf, candidate.value, peepholes)
+        zi, zf = (op.Add(z, op.Mul(found, P)) for z, P in ((zi, peepholes[0]), (zf, peepholes[2])))
+    input = d.gate(zi, f)
+    forget = _forget(d, zf, input)
+    added = op.Mul(input.value, candidate.value)
+    if peepholes:
+        left = op.Add(op.Mul(forget.value, found), added)
+        zo = op.Add(zo, op.Mul(left, peepholes[1]))
+    else:
+        left = _cells_left(d, forget.value, added)
+        found = shifted(op, left, d.c, d.reverse)
+    return _Cells(found, left, input, d.gate(zo, f), forget, candidate, Gate.of(op, left, h))
+
+
+def _forget(d: Direction, z: ir.Value, input: Gate) -> Gate:
+    """Return the forget gate; `input_forget` makes it 1 - i, whatever its own sum is."""
+    if not d.node.attributes.get_int("input_forget", 0):
+        return d.gate(z, d.activations[0])
+    return Gate(d.op.Sub(1.0, input.value), d.op.zeros_like(z))
+
+
+def _cells_left(d: Direction, forget: ir.Value, added: ir.Value) -> ir.Value:
+    """Return c = f·c' + i·g of all steps."""
+    added = d.where_valid(added)
+
+    def step(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
+        kept = op.Mul(states[0], rows[0])
+        return [op.Add(kept, rows[1])], [kept]
+
+    stacks = [d.where_valid(forget, 1.0), added]
+    _, (kept,) = d.scan(step, [d.c], stacks, backwards=False)
+    # Adding once more, for all steps at once, spares the body a node that copies the cells.
+    return d.op.Add(kept, added)
+
+
+def _cells_found(
+    d: Direction, zi: ir.Value, zf: ir.Value, candidate: ir.Value, peepholes: Values
+) -> ir.Value:
+    """Return c' of all steps where the gates depend on it."""
+    Pi, _, Pf = peepholes
+    coupled = d.node.attributes.get_int("input_forget", 0)
+
+    def step(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
+        c = states[0]
+        i = d.activate(op, op.Add(rows[0], op.Mul(c, Pi)), d.activations[0])
+        if coupled:
+            f = op.Sub(1.0, i)
+        else:
+            f = d.activate(op, op.Add(rows[1], op.Mul(c, Pf)), d.activations[0])
+        after = op.Add(op.Mul(f, c), op.Mul(i, rows[2]))
+        return [after if d.valid is None else op.Where(rows[3], after, c)], [c]
+
+    stacks = [zi, zf, candidate, *([] if d.valid is None else [d.valid])]
+    _, (found,) = d.scan(step, [d.c], stacks, backwards=False)
+    return found
+
+
+def _backward(d: Direction) -> Gradients:
+    """Return the gradients of one direction."""
+    op = d.op
+    peepholes = () if d.P is None else d.split(d.P, 3, axis=0)
+    cells = _cells(d, peepholes)
+    per_cell, per_state, slopes = _slopes(d, cells, peepholes)
+
+    def step(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
+        dh, dc = states
+        keep, leave, slope, *rest = rows
+        if d.dY is not None:
+            dh = op.Add(dh, rest[0])
+        dc = op.Add(dc, op.Mul(dh, leave))
+        dz = op.Mul(op.Concat(dc, dh, dc, dc, axis=1), slope)
+        before = op.MatMul(dz, d.R)
+        if d.valid is not None:
+            before = op.Where(rest[-1], before, dh)
+        return [before, op.Mul(dc, keep)], [dz]
+
+    stacks = [per_cell, per_state, slopes, *(s for s in (d.dY, d.valid) if s is not None)]
+    (dh, dc), (dz,) = d.scan(step, [d.dh, d.dc], stacks, backwards=True)
+
+    def dP() -> ir.Value:
+        di, do, df, _ = d.split(dz, 4, axis=2)
+        terms = (op.Mul(di, cells.found), op.Mul(do, cells.left), op.Mul(df, cells.found))
+        return op.Concat(*(op.ReduceSum(each, [0, 1], keepdims=0) for each in terms), axis=0)
+
+    return d.gradients(dz, dh) | {Input.INITIAL_C: lambda: dc, Input.P: dP}
+
+
+def _slopes(d: Direction, cells: _Cells, peepholes: Values) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Return dc'/dc, dc/dh and the slopes of the sums z, in dc and, for o, in dh."""
+    op = d.op
+    swing = cells.g.value
+    if d.node.attributes.get_int("input_forget", 0):
+        swing = op.Sub(swing, cells.found)
+    si = op.Mul(swing, cells.i.slope)
+    so = op.Mul(cells.h.value, cells.o.slope)
+    sf = op.Mul(cells.found, cells.f.slope)
+    sg = op.Mul(cells.i.value, cells.g.slope)
+    keep = cells.f.value
+    leave = op.Mul(cells.o.value, cells.h.slope)
+    if peepholes:
+        Pi, Po, Pf = peepholes
+        keep = op.Add(keep, op.Add(op.Mul(si, Pi), op.Mul(sf, Pf)))
+        leave = op.Add(leave, op.Mul(so, Po))
+    slopes = d.where_valid(op.Concat(si, so, sf, sg, axis=2))
+    return d.where_valid(keep, 1.0), d.where_valid(leave), slopes
