@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.guards import guarded
 from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.shapes import static_shape
 
@@ -27,7 +28,7 @@ def reduce_mean(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     if count is not None:
         return op.expand(_keep_axes(op, node, op.Mul(dY, 1 / max(count, 1))), X)
     sizes = (op.Cast(op.Size(v), to=int(ir.DataType.DOUBLE)) for v in (node.outputs[0], X))
-    share = op.CastLike(op.Div(*sizes), dY)
+    share = op.cast(op.Div(*sizes), dY)
     return op.expand(_keep_axes(op, node, op.Mul(dY, share)), X)
 
 
@@ -47,7 +48,7 @@ def reduce_l1(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 def reduce_l2(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = √(Σ X²) over the axes, so dX = dY·X/Y; where all is 0 it is 0."""
     Y = node.outputs[0]
-    norm = op.Where(op.Cast(Y, to=int(ir.DataType.BOOL)), Y, op.constant(1.0, Y.dtype))
+    norm = op.Where(op.Cast(Y, to=int(ir.DataType.BOOL)), Y, 1.0)
     return op.Mul(_keep_axes(op, node, op.Div(dY, norm)), required(node))
 
 
@@ -61,7 +62,7 @@ def reduce_log_sum(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value
 @rule("ReduceLogSumExp")
 def reduce_log_sum_exp(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = log Σ exp(X) over the axes, so dX = dY·exp(X - Y)."""
-    Y = _keep_axes(op, node, node.outputs[0])
+    Y = _keep_axes(op, node, guarded(op, node, dY, node.outputs[0]))
     return op.Mul(_keep_axes(op, node, dY), op.Exp(op.Sub(required(node), Y)))
 
 
@@ -70,7 +71,7 @@ def reduce_max(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is the largest (smallest) X over the axes, so dX is dY there; equal ones share it."""
     X = required(node)
     noop = 1 if _is_noop_without_axes(node) else None
-    chosen = op.CastLike(op.Equal(X, _keep_axes(op, node, node.outputs[0])), dY)
+    chosen = op.cast(op.Equal(X, _keep_axes(op, node, node.outputs[0])), dY)
     count = op.ReduceSum(chosen, optional(node, 1), noop_with_empty_axes=noop)
     return op.Mul(chosen, op.Div(_keep_axes(op, node, dY), count))
 

@@ -67,7 +67,7 @@ def prelu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Pair:
 def thresholded_relu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = X where X > α, else 0, so dX = dY where X > α."""
     threshold = node.attributes.get_float("alpha", 1.0)
-    return op.Where(op.Greater(required(node), threshold), dY, _number(op, 0.0, dY))
+    return op.Where(op.Greater(required(node), threshold), dY, 0.0)
 
 
 @rule("Elu")
@@ -123,7 +123,7 @@ def hard_sigmoid(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     Y = node.outputs[0]
     alpha = node.attributes.get_float("alpha", 0.2)
     inside = op.And(op.Greater(Y, 0.0), op.Less(Y, 1.0))
-    return op.Where(inside, op.Mul(dY, alpha), _number(op, 0.0, dY))
+    return op.Where(inside, op.Mul(dY, alpha), 0.0)
 
 
 @rule("HardSwish")
@@ -177,9 +177,5 @@ def _where_positive(
     op: GradientBuilder, value: ir.Value, then: ir.Value | float, other: ir.Value | float
 ) -> ir.Value:
     """Return one where the value is positive, and the other where it is not."""
-    chosen = [_number(op, x, value) if isinstance(x, float) else x for x in (then, other)]
-    return op.Where(op.Greater(value, 0.0), *chosen)
-
-
-def _number(op: GradientBuilder, number: float, like: ir.Value) -> ir.Value:
-    return op.constant(number, like.dtype)
+    then = op.constant(then, value.dtype) if isinstance(then, float) else then
+    return op.Where(op.Greater(value, 0.0), then, other)

@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.guards import guarded
 from whileback.gradient.rules.inputs import required
 
 Pair = tuple[ir.Value | None, ir.Value | None]
@@ -42,11 +43,12 @@ def mul(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
 def div(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
     """C = A/B, so dA = dC/B and dB = -dC·C/B, each summed back to its own shape."""
     A, B = required(node, 0), required(node, 1)
-    scaled = op.Div(dC, B)
+    scaled = op.Div(dC, guarded(op, node, dC, B))
     dA = op.unbroadcast(scaled, A) if A in op.active else None
     if B not in op.active:
         return dA, None
-    return dA, op.Neg(op.unbroadcast(op.Mul(scaled, node.outputs[0]), B))
+    C = guarded(op, node, dC, node.outputs[0])
+    return dA, op.Neg(op.unbroadcast(op.Mul(scaled, C), B))
 
 
 @rule("Neg")
@@ -73,3 +75,21 @@ def mod(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
         return dA, None
     times = op.Round(op.Div(op.Sub(A, node.outputs[0]), B))
     return dA, op.Neg(op.unbroadcast(op.Mul(dC, times), B))
+
+
+@rule("Sum")
+def variadic_sum(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> list[ir.Value | None]:
+    """Y = A + B + …, so each gets dY, summed back to its own shape."""
+    return _to_each(op, node, dY)
+
+
+@rule("Mean")
+def variadic_mean(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> list[ir.Value | None]:
+    """Y = (A + B + …)/n, so each gets dY/n, summed back to its own shape."""
+    return _to_each(op, node, op.Mul(dY, 1 / len(node.inputs)))
+
+
+def _to_each(op: GradientBuilder, node: ir.Node, share: ir.Value) -> list[ir.Value | None]:
+    return [
+        op.unbroadcast(share, X) if X is not None and X in op.active else None for X in node.inputs
+    ]

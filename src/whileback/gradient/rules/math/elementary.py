@@ -8,32 +8,33 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.guards import guarded
 from whileback.gradient.rules.inputs import required
 
 
 @rule("Reciprocal")
 def reciprocal(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = 1/X, so dX = -dY·Y²."""
-    Y = node.outputs[0]
+    Y = guarded(op, node, dY, node.outputs[0])
     return op.Mul(dY, op.Neg(op.Mul(Y, Y)))
 
 
 @rule("Sqrt")
 def sqrt(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = √X, so dX = dY/(2·Y)."""
-    return op.Mul(dY, op.Div(0.5, node.outputs[0]))
+    return op.Mul(dY, op.Div(0.5, guarded(op, node, dY, node.outputs[0])))
 
 
 @rule("Exp")
 def exp(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = exp(X), so dX = dY·Y."""
-    return op.Mul(dY, node.outputs[0])
+    return op.Mul(dY, guarded(op, node, dY, node.outputs[0]))
 
 
 @rule("Log")
 def log(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = log(X), so dX = dY/X."""
-    return op.Div(dY, required(node))
+    return op.Div(dY, guarded(op, node, dY, required(node)))
 
 
 @rule("Erf")
@@ -64,13 +65,15 @@ def tan(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Asin")
 def asin(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = asin(X), so dX = dY/√(1 - X²)."""
-    return op.Div(dY, op.Sqrt(op.Sub(1.0, _square(op, required(node)))))
+    X = guarded(op, node, dY, required(node), 0.0)
+    return op.Div(dY, op.Sqrt(op.Sub(1.0, _square(op, X))))
 
 
 @rule("Acos")
 def acos(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = acos(X), so dX = -dY/√(1 - X²)."""
-    return op.Neg(op.Div(dY, op.Sqrt(op.Sub(1.0, _square(op, required(node))))))
+    X = guarded(op, node, dY, required(node), 0.0)
+    return op.Neg(op.Div(dY, op.Sqrt(op.Sub(1.0, _square(op, X)))))
 
 
 @rule("Atan")
@@ -100,13 +103,15 @@ def asinh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Acosh")
 def acosh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = acosh(X), so dX = dY/√(X² - 1)."""
-    return op.Div(dY, op.Sqrt(op.Sub(_square(op, required(node)), 1.0)))
+    X = guarded(op, node, dY, required(node), 2.0)
+    return op.Div(dY, op.Sqrt(op.Sub(_square(op, X), 1.0)))
 
 
 @rule("Atanh")
 def atanh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = atanh(X), so dX = dY/(1 - X²)."""
-    return op.Div(dY, op.Sub(1.0, _square(op, required(node))))
+    X = guarded(op, node, dY, required(node), 0.0)
+    return op.Div(dY, op.Sub(1.0, _square(op, X)))
 
 
 def _square(op: GradientBuilder, value: ir.Value) -> ir.Value:
