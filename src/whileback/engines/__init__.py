@@ -12,6 +12,8 @@ import onnx_ir as ir
 
 from whileback.engines.base import Compiled, Source
 from whileback.errors import ArgumentError, nearest
+from whileback.formats import from_proto, load
+from whileback.formats.onnx_text import is_text
 
 __all__ = ["Compiled", "compile"]
 
@@ -25,7 +27,7 @@ def compile(
     model: ir.Model | onnx.ModelProto | str | PathLike[str],
     engine: str = "onnxruntime",
     *,
-    base_dir: str | PathLike[str] = "",
+    base_dir: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Compiled:
     """Make a model ready to run.
@@ -33,13 +35,14 @@ def compile(
     Args:
         model: a model, or the path of an ONNX file, whose external data stays where it is.
         engine: `"onnxruntime"`, or `"reference"`, which is slow and evaluates with NumPy.
-        base_dir: the folder of a ModelProto's external data.
+        base_dir: the folder of a ModelProto's external data, if it has any.
         options: for `"onnxruntime"`: `optimization` (`"disabled"`, `"basic"`, `"extended"`,
             `"all"`) and `threads` (0: as many as there are cores).
 
     Raises:
         ArgumentError: the engine is unknown.
         EngineError: the runtime is missing, or refuses the model.
+        FormatError, GraphError: the model cannot be read or is not valid.
 
     >>> f = compile(model)                       # doctest: +SKIP
     >>> f(x=x)["w_grad"], f({"a/b:0": x})        # doctest: +SKIP
@@ -51,12 +54,11 @@ def compile(
 
 
 def _source(
-    model: ir.Model | onnx.ModelProto | str | PathLike[str], base_dir: str | PathLike[str]
+    model: ir.Model | onnx.ModelProto | str | PathLike[str], base_dir: str | PathLike[str] | None
 ) -> Source:
     if isinstance(model, ir.Model):
         return Source(model)
     if isinstance(model, onnx.ModelProto):
-        converted = ir.from_proto(model)
-        ir.external_data.set_base_dir(converted.graph, base_dir)
-        return Source(converted)
-    return Source(ir.load(model), Path(model))
+        return Source(from_proto(model, base_dir))
+    # No runtime reads the text form.
+    return Source(load(model), None if is_text(Path(model)) else Path(model))

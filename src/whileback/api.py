@@ -1,0 +1,277 @@
+"""The calls that whileback offers, for models in any of three forms.
+
+A model is the path of an ONNX file, an `onnx.ModelProto` or an `onnx_ir.Model`. It is never
+modified. External data is never read: it stays where it is, by reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, overload
+
+import onnx
+import onnx_ir as ir
+
+from whileback import formats
+from whileback.checking.check import check as check_gradients
+from whileback.checking.report import Report
+from whileback.errors import ArgumentError
+from whileback.formats.data_layout import ExternalData, Progress
+from whileback.gradient import transform
+from whileback.gradient.selection import lift_initializers
+from whileback.graph.printing import to_text
+
+__all__ = ["check", "gradient", "names", "save", "show", "vjp"]
+
+Path = str | PathLike[str]
+AnyModel = Path | onnx.ModelProto | ir.Model
+
+
+@overload
+def gradient(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    reduce: Literal["sum"] | None = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
+) -> ir.Model: ...
+@overload
+def gradient(
+    model: Path | onnx.ModelProto,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    reduce: Literal["sum"] | None = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
+    base_dir: Path | None = None,
+) -> onnx.ModelProto: ...
+def gradient(
+    model: AnyModel,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    reduce: Literal["sum"] | None = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
+    base_dir: Path | None = None,
+) -> onnx.ModelProto | ir.Model:
+    """Return a model that computes what `model` computes, and the gradients of the sum of `of`.
+
+    Its outputs are the model's own, then `of` where it is not among them, then one gradient
+    `<name>_grad` for each of `wrt`, in their order, each of the shape and type of its value.
+
+    Args:
+        model: a path, a ModelProto or an ir.Model. An ir.Model gives an ir.Model, the others a
+            ModelProto; from a path, its external data is referred to relative to that folder.
+        of: one value of the main graph, or several. Each must have one element, unless `reduce`.
+        wrt: float inputs, initializers or intermediate values of the main graph. An initializer
+            becomes an input with itself as default. One inside a subgraph is called
+            `node/branch/name`.
+        reduce: "sum" differentiates the sum of all elements of `of`.
+        opset: the newest opset of the default domain that the result may use.
+        ir_version: the newest IR version that the result may have.
+        base_dir: the folder of a ModelProto's external data.
+
+    Raises:
+        ArgumentError: a name is unknown, or its value has no gradient or too many elements.
+        NoGradientError: operators on the way have no rule; all of them are listed.
+        UnsupportedError: the model needs a newer opset than `opset`.
+        FormatError, GraphError: the model cannot be read or is not valid.
+
+    >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     square (float x) => (float y) { y = Mul(x, x) }''')
+    >>> from whileback import compile
+    >>> compile(gradient(model, of="y", wrt="x"))(x=3.0)["x_grad"].item()
+    6.0
+    """
+    result = transform.gradient(
+        _opened(model, base_dir), of, wrt, reduce=reduce, opset=opset, ir_version=ir_version
+    )
+    return result if isinstance(model, ir.Model) else formats.to_proto(result)
+
+
+@overload
+def vjp(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    opset: int | None = None,
+    ir_version: int | None = None,
+) -> ir.Model: ...
+@overload
+def vjp(
+    model: Path | onnx.ModelProto,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    opset: int | None = None,
+    ir_version: int | None = None,
+    base_dir: Path | None = None,
+) -> onnx.ModelProto: ...
+def vjp(
+    model: AnyModel,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    opset: int | None = None,
+    ir_version: int | None = None,
+    base_dir: Path | None = None,
+) -> onnx.ModelProto | ir.Model:
+    """Return a model that computes what `model` computes, and vector-Jacobian products of `of`.
+
+    Like `gradient`, for values `of` of any shape: the result has one more input `<name>_grad` for
+    each of `of`, its cotangent, of the value's shape and type. For arguments and errors see
+    `gradient`.
+
+    >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     squares (float[2] x) => (float[2] y) { y = Mul(x, x) }''')
+    >>> from whileback import compile
+    >>> compile(vjp(model, of="y", wrt="x"))(x=[3.0, 4.0], y_grad=[1.0, 10.0])["x_grad"].tolist()
+    [6.0, 80.0]
+    """
+    result = transform.vjp(_opened(model, base_dir), of, wrt, opset=opset, ir_version=ir_version)
+    return result if isinstance(model, ir.Model) else formats.to_proto(result)
+
+
+def names(model: AnyModel, *, base_dir: Path | None = None) -> Mapping[str, str]:
+    """Return which output is the gradient of which value, and which input its cotangent.
+
+    Empty for a model that whileback did not make.
+
+    >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     square (float x) => (float y) { y = Mul(x, x) }''')
+    >>> names(vjp(model, of="y", wrt="x"))
+    {'y': 'y_grad', 'x': 'x_grad'}
+    """
+    return transform.names(_opened(model, base_dir))
+
+
+def check(
+    model: AnyModel,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    base_dir: Path | None = None,
+    seed: int = 0,
+    elements: int = 64,
+    directions: int = 3,
+) -> Report:
+    """Compare the gradients that `vjp` makes for a model with finite differences.
+
+    The model runs in float64 for the differences, and its gradient model in float64 and as it
+    is, for random cotangents of `of`.
+
+    Args:
+        model, of, wrt, base_dir: as for `vjp`.
+        inputs: values for some of the model's inputs; the others get random ones.
+        seed: makes the random values.
+        elements: a gradient of at most so many elements is checked one by one.
+        directions: a larger one is checked along so many random directions.
+
+    Raises:
+        ArgumentError: as for `vjp`, or an input has no random value and none is given.
+        EngineError: ONNX Runtime is not installed, or refuses the model.
+
+    >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     square (float x) => (float y) { y = Mul(x, x) }''')
+    >>> check(model, of="y", wrt="x").ok
+    True
+    """
+    of, wrt = _listed(of), _listed(wrt)
+    lifted = _opened(model, base_dir).clone()
+    lift_initializers(lifted, wrt)
+    result = transform.vjp(lifted, of, wrt)
+    return check_gradients(
+        lifted,
+        of,
+        wrt,
+        inputs,
+        gradient_model=result,
+        names=transform.names(result),
+        seed=seed,
+        elements=elements,
+        directions=directions,
+    )
+
+
+def save(
+    model: onnx.ModelProto | ir.Model,
+    path: Path,
+    *,
+    base_dir: Path | None = None,
+    external_data: ExternalData | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Write a model to `path`, whole or not at all; as text if it ends in `.onnx.txt`.
+
+    External data in the folder of `path` stays where it is. For data in another folder say
+    `external_data="copy"` (into `<path>.data`) or `"reference"` (where that folder lies inside of
+    the output's).
+
+    Args:
+        model: a ModelProto or an ir.Model.
+        path: the file to write.
+        base_dir: the folder of a ModelProto's external data.
+        external_data: what to do with data in another folder; None refuses.
+        overwrite: whether existing files may be replaced.
+        progress: called with file name, bytes done and bytes in all, while data is written.
+
+    Raises:
+        FormatError: a file is in the way, cannot be written, or external data is refused.
+    """
+    formats.save(
+        _opened(model, base_dir),
+        path,
+        external_data=external_data,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def show(model: AnyModel, *, base_dir: Path | None = None) -> str:
+    """Return a model as readable text, one node a line, bodies indented.
+
+    Every value has its type. A node that belongs to a gradient names the node that it comes from.
+
+    >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     square (float x) => (float y) { y = Mul(x, x) }''')
+    >>> print(show(model))
+    square: ai.onnx@21, IR 10
+    inputs
+      x : FLOAT[]
+    outputs
+      y : FLOAT[]
+    nodes
+      y : FLOAT[] = Mul(x, x)
+    """
+    return to_text(_opened(model, base_dir))
+
+
+def _opened(model: AnyModel, base_dir: Path | None) -> ir.Model:
+    """Return any of the three forms as an ir.Model."""
+    if base_dir is not None and not isinstance(model, onnx.ModelProto):
+        raise ArgumentError(
+            "base_dir= is the folder of a ModelProto's external data; a path or an ir.Model "
+            "knows its own. Leave it out."
+        )
+    if isinstance(model, ir.Model):
+        return model
+    if isinstance(model, onnx.ModelProto):
+        return formats.from_proto(model, base_dir)
+    if isinstance(model, str | PathLike):
+        return formats.load(model)
+    raise ArgumentError(
+        f"model= is a {type(model).__name__!r}; give a path, an onnx.ModelProto or an "
+        "onnx_ir.Model."
+    )
+
+
+def _listed(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)

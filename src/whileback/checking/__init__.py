@@ -1,0 +1,1 @@
+"""Checks gradients against finite differences, and says where they disagree."""

@@ -1,0 +1,220 @@
+"""Models as readable text: one node a line, bodies indented, types and small constants in place."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.errors import FormatError
+from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
+from whileback.graph.shapes import describe
+
+__all__ = ["dump", "to_text"]
+
+# Constants and attributes of at most so many elements are printed, longer ones are summarised.
+_SHORT = 8
+# The smallest and the largest element of more elements than this take too long to find.
+_SEARCHED = 2**20
+_ORIGIN = "whileback.from"
+
+
+def to_text(model: ir.Model) -> str:
+    """Return the model as text, the same for the same model.
+
+    Small constants stand where they are read and have no line of their own. A gradient's node
+    ends in `# from F`, the name of the forward node that it comes from; `F`'s line ends in `# F`.
+    External data is not read.
+    """
+    graph = model.graph
+    opsets = ", ".join(
+        f"{'ai.onnx' if domain in STANDARD_DOMAINS else domain}@{version}"
+        for domain, version in model.opset_imports.items()
+    )
+    lines = [f"{graph.name or 'model'}: {opsets}, IR {model.ir_version}"]
+    lines += _section("inputs", map(_input, graph.inputs))
+    lines += _section("outputs", map(_typed, graph.outputs))
+    lines += _section("initializers", _initializers(graph))
+    named = _origins(graph)
+    lines += _section("nodes", _nodes(graph, named))
+    for function in model.functions.values():
+        operator = f"{function.domain}::{function.name}"
+        lines += _section(f"function {operator}{_signature(function)}", _nodes(function, named))
+    return "\n".join(lines)
+
+
+def dump(model: ir.Model, step: str) -> None:
+    """Write the model's text to `<graph>.<step>.txt` in the folder that WHILEBACK_DUMP names.
+
+    Does nothing unless that environment variable is set.
+
+    Raises:
+        FormatError: the file cannot be written.
+    """
+    folder = os.environ.get("WHILEBACK_DUMP")
+    if not folder:
+        return
+    name = re.sub(r"[^\w.-]", "_", model.graph.name or "model")
+    path = Path(folder, f"{name}.{step}.txt")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{to_text(model)}\n", encoding="utf-8")
+    except OSError as error:
+        raise FormatError(
+            f"WHILEBACK_DUMP='{folder}': '{path}' cannot be written: {error.strerror}; name a "
+            "folder that can be written to, or unset the variable"
+        ) from error
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    indented = [f"  {line}" for line in lines]
+    return [title, *indented] if indented else []
+
+
+def _origins(graph: ir.Graph) -> set[str]:
+    """Return the names of the nodes that others come from."""
+    return {node.metadata_props[_ORIGIN] for node in walk(graph) if _ORIGIN in node.metadata_props}
+
+
+def _typed(value: ir.Value) -> str:
+    return f"{value.name} : {describe(value)}"
+
+
+def _input(value: ir.Value) -> str:
+    if value.const_value is None:
+        return _typed(value)
+    return f"{_typed(value)} = {_summary(value.const_value)}"
+
+
+def _initializers(graph: ir.Graph) -> Iterator[str]:
+    for value in graph.initializers.values():
+        if not value.is_graph_input() and not _is_inline(value):
+            yield _input(value)
+
+
+def _nodes(graph: ir.Graph | ir.Function, named: set[str]) -> Iterator[str]:
+    for node in graph:
+        if is_standard(node, "Constant") and _is_inline(node.outputs[0]):
+            continue
+        results = ", ".join(_typed(value) for value in node.outputs if value.name)
+        yield f"{results} = {_operator(node)}({_arguments(node)}){_comment(node, named)}"
+        for attribute in node.attributes.values():
+            for inner in _graphs(attribute):
+                yield f"  {attribute.name}{_signature(inner)}"
+                for line in (*_initializers(inner), *_nodes(inner, named)):
+                    yield f"    {line}"
+
+
+def _operator(node: ir.Node) -> str:
+    return node.op_type if node.domain in STANDARD_DOMAINS else f"{node.domain}::{node.op_type}"
+
+
+def _comment(node: ir.Node, named: set[str]) -> str:
+    origin = node.metadata_props.get(_ORIGIN)
+    if origin is not None:
+        return f"  # from {origin}"
+    return f"  # {node.name}" if node.name in named else ""
+
+
+def _signature(graph: ir.Graph | ir.Function) -> str:
+    inputs = ", ".join(map(_typed, graph.inputs))
+    return f"({inputs}) -> ({', '.join(map(_read, graph.outputs))})"
+
+
+def _arguments(node: ir.Node) -> str:
+    attributes = [
+        f"{attribute.name}={_attribute(attribute)}"
+        for attribute in node.attributes.values()
+        if not _graphs(attribute)
+    ]
+    return ", ".join([*map(_read, node.inputs), *attributes])
+
+
+def _graphs(attribute: ir.Attr) -> list[ir.Graph]:
+    if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+        return [attribute.as_graph()]
+    if attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
+        return list(attribute.as_graphs())
+    return []
+
+
+def _read(value: ir.Value | None) -> str:
+    """Return how a value is named where it is read: `-` if it is left out."""
+    if value is None:
+        return "-"
+    if _is_inline(value):
+        return _elements(_constant(value))
+    return str(value.name)
+
+
+def _constant(value: ir.Value) -> ir.TensorProtocol | None:
+    return ir.convenience.get_const_tensor(value)
+
+
+def _is_inline(value: ir.Value) -> bool:
+    """Tell whether the value is a constant so small that it is printed where it is read."""
+    if value.is_graph_input() or value.is_graph_output():
+        return False
+    producer = value.producer()
+    if producer is None and not value.is_initializer():
+        return False
+    if producer is not None and not is_standard(producer, "Constant"):
+        return False
+    tensor = _constant(value)
+    if tensor is None or isinstance(tensor, ir.ExternalTensor):
+        return False
+    return tensor.size <= (1 if tensor.dtype.is_floating_point() else _SHORT)
+
+
+def _attribute(attribute: ir.Attr) -> str:
+    if attribute.is_ref():
+        return f"@{attribute.ref_attr_name}"
+    value = attribute.value
+    if attribute.type == ir.AttributeType.TENSOR:
+        return _summary(attribute.as_tensor())
+    if attribute.name == "to" and attribute.type == ir.AttributeType.INT:
+        return ir.DataType(value).name
+    if isinstance(value, list | tuple) and len(value) > _SHORT:
+        return f"[{', '.join(map(_scalar, value[:3]))}, … {len(value)} values]"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_scalar, value))}]"
+    return _scalar(value)
+
+
+def _summary(tensor: ir.TensorProtocol) -> str:
+    """Return the elements, or how many there are and between which bounds they lie."""
+    if isinstance(tensor, ir.ExternalTensor):
+        return f"data in {os.fspath(tensor.location)!r}"
+    if tensor.size <= _SHORT:
+        return _elements(tensor)
+    if tensor.size > _SEARCHED or tensor.dtype == ir.DataType.STRING:
+        return f"{tensor.size} values"
+    array = tensor.numpy()
+    return f"{tensor.size} values, {_scalar(array.min())} … {_scalar(array.max())}"
+
+
+def _elements(tensor: ir.TensorProtocol | None) -> str:
+    assert tensor is not None
+    return _nested(tensor.numpy())
+
+
+def _nested(array: np.ndarray) -> str:
+    if array.ndim == 0:
+        return _scalar(array[()])
+    return f"[{', '.join(map(_nested, array))}]" if len(array) else "[]"
+
+
+def _scalar(value: Any) -> str:
+    """Return a number with six digits at most, so that float32 0.1 is 0.1."""
+    if isinstance(value, bytes):
+        return repr(value.decode("utf-8", "replace"))
+    if isinstance(value, str | ir.Shape | int) or np.asarray(value).dtype.kind in "OSUTbiu":
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    if np.asarray(value).dtype.kind in "fV":
+        return repr(float(f"{float(value):.6g}"))
+    return str(value)
