@@ -1,0 +1,101 @@
+"""One function per command; each returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+
+import whileback
+from whileback.cli.arrays import describe_output, read_inputs, save_outputs
+from whileback.cli.progress import Progress
+from whileback.gradient.catalogue import Coverage, catalogue, find
+
+__all__ = ["check", "gradient", "rules", "run", "show", "vjp"]
+
+
+def gradient(arguments: argparse.Namespace) -> int:
+    """`whileback gradient`: write the model with its gradients."""
+    return _differentiate(arguments, whileback.gradient, reduce=arguments.reduce)
+
+
+def vjp(arguments: argparse.Namespace) -> int:
+    """`whileback vjp`: write the model with its vector-Jacobian products."""
+    return _differentiate(arguments, whileback.vjp)
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """`whileback check`: print a verdict for each value."""
+    inputs = read_inputs(arguments.inputs)
+    with Progress(f"checking {arguments.model}"):
+        report = whileback.check(
+            arguments.model, arguments.of, arguments.wrt, inputs, seed=arguments.seed
+        )
+    print(report)
+    return 0 if report.ok else 1
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`whileback run`: print the outputs, and save them."""
+    inputs = read_inputs(arguments.inputs)
+    with Progress(f"running {arguments.model}"):
+        outputs = whileback.compile(arguments.model)(inputs)
+    for name, value in outputs.items():
+        print(describe_output(name, value))
+    if arguments.output:
+        save_outputs(outputs, arguments.output, overwrite=arguments.force)
+    return 0
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """`whileback show`: print the model."""
+    with Progress(f"reading {arguments.model}"):
+        text = whileback.show(arguments.model)
+    print(text)
+    return 0
+
+
+def rules(arguments: argparse.Namespace) -> int:
+    """`whileback rules`: print a line for each operator, or all that is known of one."""
+    if arguments.operator:
+        found = find(arguments.operator)
+        print(f"{found.operator}: {found.status}{f', {found.where}' if found.where else ''}")
+        print(found.text)
+        return 0
+    known = catalogue()
+    width = max(len(coverage.operator) for coverage in known)
+    for coverage in known:
+        print(f"{coverage.operator:{width}}  {_status(coverage)}")
+    counts = Counter(coverage.status for coverage in known)
+    print(f"{len(known)} operators: {', '.join(f'{n} {s}' for s, n in counts.most_common())}")
+    return 0
+
+
+def _status(coverage: Coverage) -> str:
+    detail = coverage.text if coverage.status == "not differentiable" else coverage.where
+    return f"{coverage.status}{f': {detail}' if detail else ''}"
+
+
+def _differentiate(
+    arguments: argparse.Namespace, transform: Callable[..., ir.Model], **options: Any
+) -> int:
+    with Progress(f"differentiating {arguments.model}") as progress:
+        result = transform(
+            whileback.load(arguments.model),
+            arguments.of,
+            arguments.wrt,
+            opset=arguments.opset,
+            ir_version=arguments.ir_version,
+            **options,
+        )
+        whileback.save(
+            result,
+            arguments.output,
+            external_data=arguments.external_data,
+            overwrite=arguments.force,
+            progress=progress.copied,
+        )
+    return 0

@@ -1,0 +1,124 @@
+"""What can be said on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from whileback import __version__
+from whileback.cli import commands
+
+__all__ = ["parse"]
+
+_DESCRIPTION = "Gradients of ONNX models, straight through their branches and loops."
+_INPUTS = "a value for an input: the name of a .npy file, or numbers such as 3.5 or [[1,2],[3,4]]"
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments, the function to call among them as `command`.
+
+    Inputs (`x=x.npy`) may stand anywhere, also behind `--wrt`, which would take them otherwise.
+    """
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    takes_inputs = "inputs" in arguments
+    if takes_inputs and "wrt" in arguments:
+        arguments.inputs += [name for name in arguments.wrt if "=" in name]
+        arguments.wrt = [name for name in arguments.wrt if "=" not in name]
+    for word in rest:
+        if not takes_inputs or "=" not in word or word.startswith("-"):
+            parser.error(f"unrecognized argument: {word}")
+        arguments.inputs.append(word)
+    return arguments
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message as all other errors are printed."""
+        self.print_usage(sys.stderr)
+        self.exit(2, f"error: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="whileback", description=_DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"whileback {__version__}")
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in (_add_gradient, _add_vjp, _add_check, _add_run, _add_show, _add_rules):
+        add(subparsers)
+    return parser
+
+
+_Subparsers = argparse._SubParsersAction  # what add_subparsers returns has no public name
+
+
+def _add_gradient(subparsers: _Subparsers[_Parser]) -> None:
+    text = "write the model that computes gradients of scalars"
+    parser = subparsers.add_parser("gradient", help=text, description=text.capitalize() + ".")
+    _add_values(parser)
+    parser.add_argument("--reduce", choices=["sum"], help="differentiate the sum of all elements")
+    _add_output(parser)
+    parser.set_defaults(command=commands.gradient)
+
+
+def _add_vjp(subparsers: _Subparsers[_Parser]) -> None:
+    text = "write the model that computes vector-Jacobian products, with cotangents as inputs"
+    parser = subparsers.add_parser("vjp", help=text, description=text.capitalize() + ".")
+    _add_values(parser)
+    _add_output(parser)
+    parser.set_defaults(command=commands.vjp)
+
+
+def _add_check(subparsers: _Subparsers[_Parser]) -> None:
+    text = "compare gradients with finite differences; exit status 1 if one is wrong"
+    parser = subparsers.add_parser("check", help=text, description=text.capitalize() + ".")
+    _add_values(parser)
+    parser.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help=f"{_INPUTS}; else random")
+    parser.add_argument("--seed", type=int, default=0, help="makes the random values (default: 0)")
+    parser.set_defaults(command=commands.check)
+
+
+def _add_run(subparsers: _Subparsers[_Parser]) -> None:
+    text = "run a model on ONNX Runtime and print its outputs"
+    parser = subparsers.add_parser("run", help=text, description=text.capitalize() + ".")
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help=_INPUTS)
+    parser.add_argument("-o", "--output", metavar="FILE.npz", help="save the outputs, too")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
+    parser.set_defaults(command=commands.run)
+
+
+def _add_show(subparsers: _Subparsers[_Parser]) -> None:
+    text = "print a model as readable text"
+    parser = subparsers.add_parser("show", help=text, description=text.capitalize() + ".")
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.set_defaults(command=commands.show)
+
+
+def _add_rules(subparsers: _Subparsers[_Parser]) -> None:
+    text = "list what is known of every operator, or tell more of one"
+    parser = subparsers.add_parser("rules", help=text, description=text.capitalize() + ".")
+    parser.add_argument("operator", nargs="?", metavar="OP", help="such as MatMul, my.domain::Op")
+    parser.set_defaults(command=commands.rules)
+
+
+def _add_values(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file, or text in .onnx.txt")
+    for option, text in (
+        ("--of", "what to differentiate: values of the main graph"),
+        ("--wrt", "with respect to what: inputs, initializers or other values"),
+    ):
+        parser.add_argument(option, nargs="+", required=True, metavar="NAME", help=text)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write")
+    parser.add_argument("--opset", type=int, metavar="N", help="the newest opset to use")
+    parser.add_argument("--ir-version", type=int, metavar="N", help="the newest IR version to use")
+    parser.add_argument(
+        "--external-data",
+        choices=["reference", "copy"],
+        help="what to do with weights that lie in another folder than the output",
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
