@@ -169,6 +169,8 @@ class Shapes:
             ) from error
         if is_standard(node, "Split") and len(node.inputs) > 1 and node.inputs[1] is not None:
             self._forget_split_sizes(node)
+        if is_standard(node, "Slice"):
+            self._forget_slice_sizes(node)
         for value, shape in zip(node.outputs, declared, strict=True):
             value.shape = _filled(value.shape, shape)
 
@@ -183,6 +185,20 @@ class Shapes:
                 dims = list(output.shape)
                 dims[axis] = self._context.new_symbolic_dim()
                 output.shape = ir.Shape(dims)
+
+    def _forget_slice_sizes(self, node: ir.Node) -> None:
+        """An axis of unknown length may end before the slice does, whatever was inferred."""
+        X, Y = node.inputs[0], node.outputs[0]
+        if X is None or X.shape is None or Y.shape is None:
+            return
+        Y.shape = ir.Shape(
+            [
+                self._context.new_symbolic_dim()
+                if isinstance(after, int) and after and not isinstance(before, int)
+                else after
+                for before, after in zip(X.shape, Y.shape, strict=True)
+            ]
+        )
 
     def _infer_if(self, node: ir.Node) -> None:
         then, other = branches(node)
