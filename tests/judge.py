@@ -170,5 +170,7 @@ def _seeds(model: ir.Model, gradient_model: ir.Model) -> list[str]:
 def _assert_same_forward(want: Mapping[str, Any], got: Mapping[str, Any]) -> None:
     for name, value in want.items():
         if isinstance(value, np.ndarray) and value.dtype.kind in "fV":
+            if value.size == got[name].size == 0:
+                continue  # ONNX Runtime shapes an empty stack by what the body declares: (0,), (0, 0)
             scale = np.max(np.abs(value), initial=0.0)
             np.testing.assert_allclose(got[name], value, rtol=0, atol=rounding(value.dtype) * scale)
