@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_shape_inference import SYM_DATA_KEY, ShapeInferenceContext, registry
 
 from whileback.errors import GraphError
+from whileback.graph.constants import known_ints
 from whileback.graph.scopes import (
     STANDARD_DOMAINS,
     Carry,
@@ -147,8 +148,10 @@ class Shapes:
             self.infer_graph(inner)
         if is_standard(node, "If"):
             self._infer_if(node)
-            return
-        self._infer_operator(node)
+        elif is_standard(node, "Pad") and _at_run_time(node, 3):
+            self._infer_pad(node)
+        else:
+            self._infer_operator(node)
 
     def _infer_operator(self, node: ir.Node) -> None:
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain
@@ -167,7 +170,7 @@ class Shapes:
                 f"Node '{node.name}' ({node.op_type}) is not valid: {error}. "
                 "Correct the model: its runtime would refuse it too."
             ) from error
-        if is_standard(node, "Split") and len(node.inputs) > 1 and node.inputs[1] is not None:
+        if is_standard(node, "Split") and _at_run_time(node, 1):
             self._forget_split_sizes(node)
         if is_standard(node, "Slice"):
             self._forget_slice_sizes(node)
@@ -176,9 +179,6 @@ class Shapes:
 
     def _forget_split_sizes(self, node: ir.Node) -> None:
         """Sizes given at run time are unknown, whatever was inferred for them."""
-        sizes = node.inputs[1]
-        if sizes is None or ir.convenience.get_const_tensor(sizes) is not None:
-            return
         axis = node.attributes.get_int("axis", 0)
         for output in node.outputs:
             if output.shape is not None:
@@ -187,18 +187,30 @@ class Shapes:
                 output.shape = ir.Shape(dims)
 
     def _forget_slice_sizes(self, node: ir.Node) -> None:
-        """An axis of unknown length may end before the slice does, whatever was inferred."""
+        """An axis of unknown length may end before the slice does, whatever was inferred.
+
+        Nor do axes or steps tell anything that are given at run time.
+        """
         X, Y = node.inputs[0], node.outputs[0]
         if X is None or X.shape is None or Y.shape is None:
             return
+        at_run_time = _at_run_time(node, 3) or _at_run_time(node, 4)
         Y.shape = ir.Shape(
             [
                 self._context.new_symbolic_dim()
-                if isinstance(after, int) and after and not isinstance(before, int)
-                else after
-                for before, after in zip(X.shape, Y.shape, strict=True)
+                if at_run_time or (isinstance(n, int) and n and not isinstance(m, int))
+                else n
+                for m, n in zip(X.shape, Y.shape, strict=True)
             ]
         )
+
+    def _infer_pad(self, node: ir.Node) -> None:
+        """Axes given at run time may be any, which the inference does not expect."""
+        X, Y = node.inputs[0], node.outputs[0]
+        if X is not None:
+            Y.type = Y.type or X.type
+            if X.shape is not None:
+                self._set_shape(Y, ir.Shape([None] * len(X.shape)))
 
     def _infer_if(self, node: ir.Node) -> None:
         then, other = branches(node)
@@ -305,6 +317,12 @@ class Shapes:
         return ir.Shape(
             [m if same_dim(m, n) else self._context.new_symbolic_dim() for m, n in pairs]
         )
+
+
+def _at_run_time(node: ir.Node, index: int) -> bool:
+    """Tell whether the node has this input, and only the run tells what it is."""
+    value = node.inputs[index] if index < len(node.inputs) else None
+    return value is not None and known_ints(value) is None
 
 
 def _prefer(actual: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
