@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from whileback.checking.expand_elementwise import ELEMENTWISE
 from whileback.checking.expand_normalization import NORMALIZATION
+from whileback.checking.expand_rnn import RNN
 from whileback.checking.expand_windows import WINDOWS
 from whileback.checking.expansion import Expansion
 from whileback.graph.builder import Builder
@@ -21,7 +22,7 @@ from whileback.graph.shapes import Shapes
 
 __all__ = ["expand"]
 
-EXPANSIONS: dict[str, Expansion] = {**ELEMENTWISE, **NORMALIZATION, **WINDOWS}
+EXPANSIONS: dict[str, Expansion] = {**ELEMENTWISE, **NORMALIZATION, **RNN, **WINDOWS}
 
 
 def expand(model: ir.Model, shapes: Shapes) -> None:
@@ -57,6 +58,8 @@ def _expansion(node: ir.Node) -> Expansion | None:
 
 def _substitute(op: Builder, node: ir.Node, results: Sequence[ir.Value]) -> None:
     for old, new in zip(node.outputs, results, strict=False):
+        if not old.uses() and not old.is_graph_output():
+            continue
         named = op.Identity(new)
         old.replace_all_uses_with(named, replace_graph_outputs=True)
         old.name, named.name = None, old.name
