@@ -21,6 +21,11 @@ class Activation:
     alpha: float = 0.0
     beta: float = 0.0
 
+    @property
+    def slope_needs_argument(self) -> bool:
+        """Tell whether the slope is not known from the value alone."""
+        return self.name not in ("Sigmoid", "Tanh", "Relu")
+
     def value(self, op: GradientBuilder, z: ir.Value) -> ir.Value:
         """Return the function's value at z."""
         return _FUNCTIONS[self.name].value(op, self, z)

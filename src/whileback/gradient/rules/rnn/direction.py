@@ -65,9 +65,9 @@ class Direction:
     """The tensors of one direction: T steps, B sequences, I features, H units, G gates.
 
     Shapes: X is [T,B,I], W [G·H,I], R [G·H,H]; `biases` are none, or those of W and R, [G·H];
-    P is [3H]; h and c, the initial states, are [B,H]; `found`, the states that the steps find,
-    and dY are [T,B,H]; dh and dc, the cotangents of Y_h and Y_c, are [B,H]. `valid` is
-    BOOL[T,B,1], or None if all sequences have T steps.
+    P is [3H]; h and c, the initial states, are [B,H]; Y, the states that the steps leave,
+    `found`, those that they find, and dY are [T,B,H]; dh and dc, the cotangents of Y_h and Y_c,
+    are [B,H]. `valid` is BOOL[T,B,1], or None if all sequences have T steps.
     """
 
     op: GradientBuilder
@@ -84,6 +84,7 @@ class Direction:
     P: ir.Value | None
     h: ir.Value
     c: ir.Value
+    Y: ir.Value
     found: ir.Value
     dY: ir.Value | None  # noqa: N815
     dh: ir.Value
@@ -168,19 +169,26 @@ class Direction:
         name = self.op.names.fresh(f"{value.name}/{suffix}")
         return ir.Value(name=name, type=value.type, shape=shape)
 
-    def gradients(self, dz: ir.Value, dh: ir.Value) -> Gradients:
-        """Return the gradients of all that the sums z = X·Wᵀ + found·Rᵀ + biases are made of."""
-        op = self.op
+    def gradients(self, dh: ir.Value, dz: ir.Value, recurrent: ir.Value | None = None) -> Gradients:
+        """Return the gradients of what the sums of all steps are made of.
 
-        def db() -> ir.Value:
-            each = op.ReduceSum(self.flat(dz), [0], keepdims=0)
-            return op.Concat(each, each, axis=0)
+        Args:
+            dh: that of the initial state.
+            dz: those of X·Wᵀ and its biases, [T,B,G·H].
+            recurrent: those of found·Rᵀ and its biases where they are others.
+        """
+        op, other = self.op, dz if recurrent is None else recurrent
+
+        def dB() -> ir.Value:
+            dW = op.ReduceSum(self.flat(dz), [0], keepdims=0)
+            dR = dW if other is dz else op.ReduceSum(self.flat(other), [0], keepdims=0)
+            return op.Concat(dW, dR, axis=0)
 
         return {
             Input.X: lambda: op.MatMul(dz, self.W),
             Input.W: lambda: op.Gemm(self.flat(dz), self.flat(self.X), transA=1),
-            Input.R: lambda: op.Gemm(self.flat(dz), self.flat(self.found), transA=1),
-            Input.B: db,
+            Input.R: lambda: op.Gemm(self.flat(other), self.flat(self.found), transA=1),
+            Input.B: dB,
             Input.INITIAL_H: lambda: dh,
         }
 

@@ -90,9 +90,9 @@ class Layer:
         reverse = self.kind == "reverse" or side == 1
         sequence = [*self.dims, self.hidden]
         h, c = self._initial(Input.INITIAL_H, side), self._initial(Input.INITIAL_C, side)
-        states = shaped(self._share(Y, side, axis=1), sequence)
+        left = shaped(self._share(Y, side, axis=1), sequence)
         if reverse and self.valid is not None:
-            states = op.Where(self.valid, states, h)
+            left = op.Where(self.valid, left, h)
         return Direction(
             op=op,
             node=self.node,
@@ -108,7 +108,8 @@ class Layer:
             P=self._share(self.input(Input.P), side) if self.has(Input.P) else None,
             h=h,
             c=c,
-            found=shifted(op, states, h, reverse),
+            Y=left,
+            found=shifted(op, left, h, reverse),
             dY=None if dY is None else shaped(self._share(dY, side, axis=1), sequence),
             dh=self._last(dY_h, side),
             dc=self._last(dY_c, side),

@@ -144,7 +144,7 @@ def _backward(d: Direction) -> Gradients:
         terms = (op.Mul(di, cells.found), op.Mul(do, cells.left), op.Mul(df, cells.found))
         return op.Concat(*(op.ReduceSum(each, [0, 1], keepdims=0) for each in terms), axis=0)
 
-    return d.gradients(dz, dh) | {Input.INITIAL_C: lambda: dc, Input.P: dP}
+    return d.gradients(dh, dz) | {Input.INITIAL_C: lambda: dc, Input.P: dP}
 
 
 def _slopes(d: Direction, cells: _Cells, peepholes: Values) -> tuple[ir.Value, ir.Value, ir.Value]:

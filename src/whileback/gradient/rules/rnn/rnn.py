@@ -1,0 +1,51 @@
+"""The gradient of RNN."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.registry import rule
+from whileback.gradient.rules.rnn.direction import Direction, Gradients, Values
+from whileback.gradient.rules.rnn.layer import Layer
+
+__all__ = ["rnn"]
+
+
+@rule("RNN")
+def rnn(
+    op: GradientBuilder,
+    node: ir.Node,
+    dY: ir.Value | None = None,
+    dY_h: ir.Value | None = None,
+) -> Sequence[ir.Value | None]:
+    """h = tanh(z) of z = X·Wᵀ + h'·Rᵀ + b, h' being before; so dz = dh·(1 - h²) and dh' = dz·R."""
+    layer = Layer(op, node, 1, ("Tanh",))
+    return layer.gradients([_backward(each) for each in layer.directions(dY, dY_h)])
+
+
+def _backward(d: Direction) -> Gradients:
+    """Return the gradients of one direction."""
+
+    def step(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
+        (dh,), (slope, *rest) = states, rows
+        if d.dY is not None:
+            dh = op.Add(dh, rest[0])
+        dz = op.Mul(dh, slope)
+        before = op.MatMul(dz, d.R)
+        return [before if d.valid is None else op.Where(rest[-1], before, dh)], [dz]
+
+    stacks = [_slope(d), *(each for each in (d.dY, d.valid) if each is not None)]
+    (dh,), (dz,) = d.scan(step, [d.dh], stacks, backwards=True)
+    return d.gradients(dh, dz)
+
+
+def _slope(d: Direction) -> ir.Value:
+    """Return the slopes of the activation function at all steps, from its values if they tell."""
+    (f,) = d.activations
+    if not d.clip and not f.slope_needs_argument:
+        return d.where_valid(f.slope(d.op, d.Y, d.Y))
+    sums = d.product(d.found, d.R, d.product(d.X, d.W, d.op.add(*d.biases)))
+    return d.where_valid(d.gate(d.stack(sums, 1), f).slope)
