@@ -162,10 +162,10 @@ def check(
     elements: int = 64,
     directions: int = 3,
 ) -> Report:
-    """Compare the gradients that `vjp` makes for a model with finite differences.
+    """Compare gradients of a model with finite differences, and give a verdict on each of `wrt`.
 
-    The model runs in float64 for the differences, and its gradient model in float64 and as it
-    is, for random cotangents of `of`.
+    Checks what `gradient` makes if each of `of` is known to have one element, else what `vjp`
+    makes, for random cotangents. For the differences the model runs in float64.
 
     Args:
         model, of, wrt, base_dir: as for `vjp`.
@@ -186,7 +186,7 @@ def check(
     of, wrt = _listed(of), _listed(wrt)
     lifted = _opened(model, base_dir).clone()
     lift_initializers(lifted, wrt)
-    result = transform.vjp(lifted, of, wrt)
+    result = transform.gradient_or_vjp(lifted, of, wrt)
     return check_gradients(
         lifted,
         of,

@@ -42,7 +42,8 @@ def check(
         inputs: values for some of the model's inputs; the others get random ones.
         gradient_model: has the model's inputs, perhaps a cotangent for each of `of` (else each
             of their elements counts as 1), and the gradients among its outputs.
-        names: the gradient of each of `wrt`, the cotangent of each of `of`; else `…_grad`.
+        names: the gradient of each of `wrt`, the cotangent of each of `of` that has one; else
+            `…_grad`.
         seed: makes the random values.
         elements: a gradient of at most so many elements is checked one by one.
         directions: a larger one is checked along so many random directions.
@@ -53,8 +54,8 @@ def check(
     """
     names = names if names is not None else {name: f"{name}_grad" for name in (*of, *wrt)}
     rng = np.random.default_rng(seed)
-    seeds = [names[name] for name in of if _is_input(gradient_model, names[name])]
-    point = Point(model, of, wrt, inputs or {}, rng, uniform=not seeds)
+    seeded = any(_is_input(gradient_model, names.get(name)) for name in of)
+    point = Point(model, of, wrt, inputs or {}, rng, uniform=not seeded)
     feeds = {**point.feeds, **cotangent_feeds(gradient_model, names, point)}
     own = compile(gradient_model)(feeds)
     exact = exact_gradients(gradient_model, feeds, rng)
@@ -67,7 +68,7 @@ def check(
     return Report(tuple(findings))
 
 
-def _is_input(model: ir.Model, name: str) -> bool:
+def _is_input(model: ir.Model, name: str | None) -> bool:
     return any(value.name == name for value in model.graph.inputs)
 
 
@@ -79,7 +80,7 @@ def cotangent_feeds(
     return {
         names[name]: cotangent.astype(inputs[names[name]].dtype.numpy())  # type: ignore[union-attr]
         for name, cotangent in point.cotangents.items()
-        if names[name] in inputs
+        if names.get(name) in inputs
     }
 
 

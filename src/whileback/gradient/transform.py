@@ -22,7 +22,7 @@ from whileback.graph.normalize import normalize
 from whileback.graph.printing import dump
 from whileback.graph.shapes import Shapes, describe, forget_symbolic_data, static_shape
 
-__all__ = ["NAMES_KEY", "gradient", "names", "vjp"]
+__all__ = ["NAMES_KEY", "gradient", "gradient_or_vjp", "names", "vjp"]
 
 NAMES_KEY = "whileback.names"
 
@@ -61,14 +61,13 @@ def gradient(
     if reduce not in (None, "sum"):
         raise ArgumentError(f'reduce={reduce!r} is unknown; give reduce="sum" or leave it out.')
     for value in work.targets:
-        if reduce is None and static_shape(value) not in ((), (1,), (1, 1)):
+        if reduce is None and not _is_single(value):
             raise ArgumentError(
                 f"of= names '{value.name}', which is {describe(value)}: gradient() needs one "
                 'element. Say reduce="sum" (--reduce sum) to differentiate the sum of its '
                 "elements, or use vjp() and pass the cotangent."
             )
-    one = {value: work.op.constant(1, value.dtype) for value in work.targets}
-    return work.run({value: work.op.expand(one[value], value) for value in work.targets})
+    return work.run(work.ones())
 
 
 def vjp(
@@ -85,7 +84,13 @@ def vjp(
     of `of`, its cotangent, of the value's type and shape.
     """
     work = _Transform(model, _listed(of), _listed(wrt), opset, ir_version)
-    return work.run({value: work.add_seed(value) for value in work.targets})
+    return work.run(work.add_seeds())
+
+
+def gradient_or_vjp(model: ir.Model, of: str | Sequence[str], wrt: str | Sequence[str]) -> ir.Model:
+    """Return the `gradient` where each of `of` has one element, else the `vjp`."""
+    work = _Transform(model, _listed(of), _listed(wrt), None, None)
+    return work.run(work.ones() if all(map(_is_single, work.targets)) else work.add_seeds())
 
 
 def names(model: ir.Model) -> Mapping[str, str]:
@@ -102,6 +107,11 @@ def _listed(given: str | Sequence[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
+def _is_single(value: ir.Value) -> bool:
+    """Tell whether the value is known to have one element."""
+    return static_shape(value) in ((), (1,), (1, 1))
+
+
 class _Transform:
     """One model on its way to its gradient."""
 
@@ -113,10 +123,8 @@ class _Transform:
         opset: int | None,
         ir_version: int | None,
     ) -> None:
-        copy = model.clone()
-        lift_initializers(copy, wrt)
         self.model = normalize(
-            copy, opset=opset, ir_version=ir_version, needs_expansion=lambda n: lookup(n) is None
+            lift_initializers(model, wrt), opset=opset, ir_version=ir_version, needs_expansion=lambda n: lookup(n) is None
         )
         dump(self.model, "1-normalize")
         graph = self.model.graph
@@ -130,8 +138,16 @@ class _Transform:
         self.op = GradientBuilder(graph, Names.of(graph), self.shapes, active)
         self.map: dict[str, str] = {}
 
-    def add_seed(self, value: ir.Value) -> ir.Value:
-        """Add the cotangent of a value to the model's inputs."""
+    def ones(self) -> Cotangents:
+        """Return ones as the cotangents of the targets."""
+        op = self.op
+        return {value: op.expand(op.constant(1, value.dtype), value) for value in self.targets}
+
+    def add_seeds(self) -> Cotangents:
+        """Add the cotangents of the targets to the model's inputs."""
+        return {value: self._add_seed(value) for value in self.targets}
+
+    def _add_seed(self, value: ir.Value) -> ir.Value:
         name = self.op.names.fresh(f"{value.name}_grad")
         seed = ir.Value(name=name, type=value.type, shape=value.shape)
         self.model.graph.inputs.append(seed)

@@ -82,7 +82,8 @@ def _origins(graph: ir.Graph) -> set[str]:
 
 
 def _typed(value: ir.Value) -> str:
-    return f"{value.name} : {describe(value)}"
+    known = value.type is not None or value.shape is not None
+    return f"{value.name} : {describe(value)}" if known else str(value.name)
 
 
 def _input(value: ir.Value) -> str:
