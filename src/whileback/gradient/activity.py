@@ -94,7 +94,9 @@ def _reach_through_loop(view: LoopView, found: Values, active: Values) -> None:
         if not fed_back:
             break
         found.update(fed_back)
-    found.update(c.initial for c in view.carries if c.output in found and c.initial in active)
+    for carry in view.carries:
+        if carry.output in found:  # no trip hands the initial value on, read in the body or not
+            found.update(v for v in (carry.input, carry.initial) if v in active)
     found.update(s.stack for s in view.scan_inputs if s.row in found)
 
 
