@@ -84,8 +84,9 @@ def _matmul_of_unknown_ranks(
     stack = op.Add(op.Sub(op.Shape(shape), [1]), b_vector)
     before, after = op.Slice(shape, [0], stack), op.Slice(shape, stack, op.Shape(shape))
     product = op.Reshape(dY, op.Concat(before, row, after, column, axis=0), allowzero=1)
-    dA = op.unbroadcast(op.Einsum(product, columns, equation="...mn,...kn->...mk"), rows)
-    dB = op.unbroadcast(op.Einsum(rows, product, equation="...mk,...mn->...kn"), columns)
+    flip = "...ij->...ji"
+    dA = op.unbroadcast(op.MatMul(product, op.Einsum(columns, equation=flip)), rows)
+    dB = op.unbroadcast(op.MatMul(op.Einsum(rows, equation=flip), product), columns)
     return op.reshape(dA, A), op.reshape(dB, B)
 
 

@@ -1,0 +1,98 @@
+"""Gradients of the two cross-entropy losses."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.registry import rule
+from whileback.gradient.rules.inputs import optional, required
+from whileback.graph.shapes import rank
+
+Gradients = tuple[ir.Value | None, ...]
+
+
+@rule("NegativeLogLikelihoodLoss")
+def negative_log_likelihood_loss(op: GradientBuilder, node: ir.Node, dL: ir.Value) -> Gradients:
+    """L_i = -w_i·X_i at the label of i, so dX = -w·dL there and dw = -X·dL, w = 0 where ignored.
+
+    The mean divides by Σ w; where that is 0, as if everything is ignored, all gradients are 0.
+    """
+    loss = _Loss(op, node, required(node))
+    dX = loss.to_log_probabilities(dL) if required(node) in op.active else None
+    return dX, None, loss.to_weights(dL)
+
+
+@rule("SoftmaxCrossEntropyLoss")
+def softmax_cross_entropy_loss(
+    op: GradientBuilder, node: ir.Node, dL: ir.Value | None, dP: ir.Value | None = None
+) -> Gradients:
+    """L is the negative log-likelihood loss of P = log softmax(X), so dX = dP - exp(P)·Σ dP.
+
+    The sum is over the classes; dP is what flows into P from L, and from P's own readers.
+    """
+    X = required(node)
+    given = len(node.outputs) > 1 and node.outputs[1].name
+    P = node.outputs[1] if given else op.LogSoftmax(X, axis=1)
+    loss = _Loss(op, node, P)
+    dW = None if dL is None else loss.to_weights(dL)
+    if X not in op.active:
+        return None, None, dW
+    total = op.add(dP, None if dL is None else loss.to_log_probabilities(dL))
+    assert total is not None
+    return op.Sub(total, op.Mul(op.Exp(P), op.ReduceSum(total, [1]))), None, dW
+
+
+class _Loss:
+    """The part of both losses that picks, weighs and averages log-probabilities P[N,C,…]."""
+
+    def __init__(self, op: GradientBuilder, node: ir.Node, P: ir.Value) -> None:
+        self.op, self.node, self.P = op, node, P
+        self.reduction = node.attributes.get_string("reduction", "mean")
+        self.weights = optional(node, 2)
+        self.chosen = self._chosen(op.Unsqueeze(required(node, 1), [1]))
+        self.class_weights = None if self.weights is None else self._along_classes(self.weights)
+        weight = op.constant(1.0, P.dtype) if self.class_weights is None else self.class_weights
+        self.factors = op.Where(self.chosen, weight, op.constant(0.0, P.dtype))
+
+    def to_log_probabilities(self, dL: ir.Value) -> ir.Value:
+        """dP = -w·dL at the labels, 0 elsewhere."""
+        return self.op.Mul(self.op.Neg(self._share(dL)), self.factors)
+
+    def to_weights(self, dL: ir.Value) -> ir.Value | None:
+        """dw = -Σ P·dL over the elements with the label, and for a mean -Σ (P + L)·dL."""
+        if self.class_weights is None or self.weights not in self.op.active:
+            return None
+        op, mean = self.op, self.reduction == "mean"
+        each = op.Mul(op.Add(self.P, self.node.outputs[0]) if mean else self.P, self._share(dL))
+        picked = op.unbroadcast(op.Where(self.chosen, each, 0.0), self.class_weights)
+        return op.Neg(op.reshape(picked, self.weights))
+
+    def _chosen(self, labels: ir.Value) -> ir.Value:
+        """Return BOOL[N,C,…]: whether an element has the class as its label and counts."""
+        op = self.op
+        numbers = op.Range(0, op.Squeeze(op.dim(self.P, 1), [0]), 1)
+        chosen = op.Equal(labels, op.cast(self._along_classes(numbers), labels))
+        if "ignore_index" not in self.node.attributes:
+            return chosen
+        ignored = op.constant(self.node.attributes.get_int("ignore_index", 0), labels.dtype)
+        return op.And(chosen, op.Not(op.Equal(labels, ignored)))
+
+    def _along_classes(self, values: ir.Value) -> ir.Value:
+        """Give a vector with an element for each class the axes that come after the classes."""
+        op, count = self.op, rank(self.P)
+        if count is None:
+            ones = op.Expand(1, op.Sub(op.Shape(op.Shape(self.P)), [2]))
+            return op.Reshape(values, op.Concat([-1], ones, axis=0))
+        return values if count == 2 else op.Unsqueeze(values, list(range(1, count - 1)))
+
+    def _share(self, dL: ir.Value) -> ir.Value:
+        """Return what an element of weight 1 gets of dL."""
+        op = self.op
+        if self.reduction == "none":
+            return op.Unsqueeze(dL, [1])
+        if self.reduction == "sum":
+            return dL
+        total = op.ReduceSum(self.factors, keepdims=0)
+        some = op.Cast(total, to=int(ir.DataType.BOOL))
+        return op.Div(dL, op.Where(some, total, 1.0))
