@@ -3,7 +3,12 @@ import math
 import numpy as np
 import pytest
 
-from whileback.checking.finite_differences import derivative
+from whileback.checking.finite_differences import derivative as derivative_at
+
+
+def derivative(function, **options):
+    return derivative_at(function, function(0.0), **options)
+
 
 SMOOTH = [
     (lambda t: math.exp(0.3 + t), math.exp(0.3)),

@@ -3,14 +3,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from whileback.engines.arguments import bind
+from whileback.engines.arguments import Port, bind
 from whileback.errors import ArgumentError
 
 
 def value(name, dtype, shape=None):
-    return ir.Value(
-        name=name, type=ir.TensorType(dtype), shape=None if shape is None else ir.Shape(shape)
-    )
+    shape = None if shape is None else ir.Shape(shape)
+    return Port.of(ir.Value(name=name, type=ir.TensorType(dtype), shape=shape))
 
 
 def one(dtype, shape, argument):
@@ -47,7 +46,7 @@ def test_strings_become_objects():
 
 
 def test_a_sequence_is_a_list_of_arrays():
-    s = ir.Value(name="s", type=ir.SequenceType(ir.TensorType(ir.DataType.FLOAT)))
+    s = Port.of(ir.Value(name="s", type=ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))))
     got = bind("m", {"s": s}, (), {"s": [np.ones(2, np.float32), 3.0]}, {})["s"]
     assert [item.shape for item in got] == [(2,), ()]
     with pytest.raises(ArgumentError) as error:
@@ -59,7 +58,7 @@ def test_a_sequence_is_a_list_of_arrays():
 
 
 def test_an_optional_may_be_none():
-    s = ir.Value(name="s", type=ir.OptionalType(ir.TensorType(ir.DataType.FLOAT)))
+    s = Port.of(ir.Value(name="s", type=ir.OptionalType(ir.TensorType(ir.DataType.FLOAT))))
     assert bind("m", {"s": s}, (), {"s": None}, {}) == {"s": None}
 
 

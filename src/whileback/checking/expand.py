@@ -51,14 +51,16 @@ def _expand_graph(graph: ir.Graph, names: Names, shapes: Shapes) -> None:
 
 
 def _expansion(node: ir.Node) -> Expansion | None:
+    if node.domain not in STANDARD_DOMAINS:
+        return None
     ranks_known = all(value is None or value.shape is not None for value in node.inputs)
-    standard = node.domain in STANDARD_DOMAINS
-    return EXPANSIONS.get(node.op_type) if standard and ranks_known else None
+    # The ranks of recurrent layers are the same for all.
+    return EXPANSIONS.get(node.op_type) if ranks_known or node.op_type in RNN else None
 
 
 def _substitute(op: Builder, node: ir.Node, results: Sequence[ir.Value]) -> None:
     for old, new in zip(node.outputs, results, strict=False):
-        if not old.uses() and not old.is_graph_output():
+        if not old.name:
             continue
         named = op.Identity(new)
         old.replace_all_uses_with(named, replace_graph_outputs=True)

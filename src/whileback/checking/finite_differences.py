@@ -27,16 +27,16 @@ class Derivative:
 
 
 def derivative(
-    function: Callable[[float], float], *, size: float = 0.0, enough: float = 0.0
+    function: Callable[[float], float], middle: float, *, size: float = 0.0, enough: float = 0.0
 ) -> Derivative:
     """Return the derivative of the function at 0.
 
     Args:
         function: of one number, in float64; its natural scale is about 1.
+        middle: its value at 0.
         size: the size of the terms that the function adds up, whose rounding shows in its value.
         enough: an error below this ends the search for a better step.
     """
-    middle = function(0.0)
     if not np.isfinite(middle):
         return Derivative(np.nan, np.inf, kink=True)
     size = max(size, abs(middle))

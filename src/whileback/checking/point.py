@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from whileback.checking.finite_differences import Derivative
+from whileback.checking.finite_differences import Derivative, derivative
 from whileback.checking.inputs import random_inputs
 from whileback.checking.truth import Arrays, Truth
-from whileback.engines.arguments import bind
+from whileback.engines.arguments import Port, bind
 
 __all__ = ["Point", "Slope"]
 
@@ -41,7 +41,7 @@ class Point:
         rng: np.random.Generator,
         uniform: bool = False,
     ) -> None:
-        signature = {str(value.name): value for value in model.graph.inputs}
+        signature = {str(value.name): Port.of(value) for value in model.graph.inputs}
         given = bind(str(model.graph.name), signature, signature, inputs, {})
         self.feeds = random_inputs(model, given, rng)
         self._truth = Truth(model, of, wrt)
@@ -51,6 +51,9 @@ class Point:
             for name, value in values.items()
         }
         self._rng = rng
+        terms = [self.cotangents[name] * value for name, value in values.items()]
+        self._sum = float(sum(np.sum(term) for term in terms))
+        self._size = float(sum(np.sum(np.abs(term)) for term in terms))
 
     def slopes(self, name: str, elements: int, directions: int) -> list[Slope]:
         """Return the slopes along each element of a small value, or along random directions."""
@@ -67,9 +70,8 @@ class Point:
         value = self.wrt[name]
         size = float(np.sqrt(np.mean(value**2))) if value.size else 0.0
         unit = size if np.isfinite(size) and size > 0 else 1.0
-        found = self._truth.along(
-            self.feeds, self.cotangents, {name: unit * direction}, unit * enough
-        )
+        projected = self._truth.along(self.feeds, self.cotangents, name, unit * direction)
+        found = derivative(projected, self._sum, size=self._size, enough=unit * enough)
         return Derivative(found.value / unit, found.error / unit, found.kink)
 
     def _directions(

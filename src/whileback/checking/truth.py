@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from whileback.checking.finite_differences import Derivative, derivative
 from whileback.checking.twin import float64_twin
 from whileback.engines import Compiled, compile
 from whileback.errors import ArgumentError, EngineError, nearest
@@ -26,7 +25,10 @@ def compile_exactly(model: ir.Model) -> Compiled:
     Raises:
         EngineError: neither engine can run it.
     """
-    twin = float64_twin(model)
+    return _compile_twin(float64_twin(model))
+
+
+def _compile_twin(twin: ir.Model) -> Compiled:
     try:
         return compile(twin, optimization="disabled", threads=1)
     except EngineError:
@@ -55,10 +57,10 @@ class Truth:
     """
 
     def __init__(self, model: ir.Model, of: Sequence[str], wrt: Sequence[str]) -> None:
-        changed = model.clone()
+        twin = float64_twin(model)
         self.of, self.wrt = tuple(of), tuple(wrt)
-        self._deltas = _insert_deltas(changed, self.of, self.wrt)
-        self._compiled = compile_exactly(changed)
+        self._deltas = _insert_deltas(twin, self.of, self.wrt)
+        self._compiled = _compile_twin(twin)
 
     def values(self, feeds: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
         """Return the values of `of` and those of `wrt`, unchanged."""
@@ -73,21 +75,18 @@ class Truth:
         self,
         feeds: Mapping[str, Any],
         cotangents: Mapping[str, np.ndarray],
-        direction: Mapping[str, np.ndarray],
-        enough: float = 0.0,
-    ) -> Derivative:
-        """Return the derivative of Σ cotangent·of along a direction of the values in `wrt`."""
+        name: str,
+        direction: np.ndarray,
+    ) -> Callable[[float], float]:
+        """Return Σ cotangent·of as a function of how far the value is moved along a direction."""
         wide = widened(feeds)
         weights = [np.asarray(cotangents[name], np.float64) for name in self.of]
 
         def projected(step: float) -> float:
-            changes = {name: step * change for name, change in direction.items()}
-            results = self._run(wide, changes)
+            results = self._run(wide, {name: step * direction})
             return float(sum(np.vdot(w, v) for w, v in zip(weights, results, strict=False)))
 
-        terms = zip(weights, self._run(wide, {}), strict=False)
-        size = float(sum(np.sum(np.abs(w * v)) for w, v in terms))
-        return derivative(projected, size=size, enough=enough)
+        return projected
 
     def _run(self, feeds: Mapping[str, Any], changes: Mapping[str, np.ndarray]) -> list[Any]:
         zero = np.zeros(())
@@ -123,6 +122,7 @@ def _insert_delta(graph: ir.Graph, value: ir.Value, names: Names) -> tuple[ir.Va
     add = ir.node("Add", [value, delta], name=names.fresh("add_delta"))
     total = add.outputs[0]
     total.name, total.type = names.fresh(f"{value.name}_changed"), value.type
+    total.shape = value.shape
     value.replace_all_uses_with(total, replace_graph_outputs=True)
     add.replace_input_with(0, value)
     producer = value.producer()

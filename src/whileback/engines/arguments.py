@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -11,15 +12,51 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError, nearest
 from whileback.graph.shapes import describe
 
-__all__ = ["bind"]
+__all__ = ["Port", "bind"]
 
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a model, as far as arrays can be checked against it.
+
+    `dims` has a number, a symbol or None for each axis, and is None for an unknown rank.
+    """
+
+    name: str
+    text: str
+    kind: Literal["tensor", "sequence", "optional"]
+    dtype: np.dtype[Any] | None
+    is_float: bool
+    dims: tuple[int | str | None, ...] | None
+
+    @classmethod
+    def of(cls, value: ir.Value) -> Port:
+        """Describe a value of a graph."""
+        kind: Literal["tensor", "sequence", "optional"] = "tensor"
+        if isinstance(value.type, ir.SequenceType):
+            kind = "sequence"
+        elif isinstance(value.type, ir.OptionalType):
+            kind = "optional"
+        dims = None
+        if value.shape is not None:
+            dims = tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape)
+        known = value.dtype is not None
+        return cls(
+            name=str(value.name),
+            text=describe(value),
+            kind=kind,
+            dtype=np.dtype(value.dtype.numpy()) if value.dtype is not None else None,
+            is_float=known and value.dtype.is_floating_point(),  # type: ignore[union-attr]
+            dims=dims,
+        )
+
+
 def bind(
     model: str,
-    inputs: Mapping[str, ir.Value],
-    optional: Iterable[str],
+    inputs: Mapping[str, Port],
+    optional: Collection[str],
     feeds: Mapping[str, Any],
     named: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -38,9 +75,9 @@ def bind(
     for name in given:
         if name not in inputs:
             raise ArgumentError(f"Model {model!r} has no input {name!r}; {nearest(name, inputs)}")
-    missing = [v for n, v in inputs.items() if n not in given and n not in set(optional)]
+    missing = [port for name, port in inputs.items() if name not in given and name not in optional]
     if missing:
-        listed = ", ".join(f"{value.name!r} {describe(value)}" for value in missing)
+        listed = ", ".join(f"{port.name!r} {port.text}" for port in missing)
         raise ArgumentError(
             f"Model {model!r} needs more inputs: {listed}. Pass each one by keyword, "
             "or all in one mapping from names to arrays."
@@ -48,73 +85,67 @@ def bind(
     return {name: _argument(inputs[name], argument) for name, argument in given.items()}
 
 
-def _argument(value: ir.Value, argument: Any) -> Any:
+def _argument(port: Port, argument: Any) -> Any:
     """Return the argument as the runtime wants it, checked against the declared type."""
-    if isinstance(value.type, ir.OptionalType) and argument is None:
+    if port.kind == "optional" and argument is None:
         return None
-    if isinstance(value.type, ir.SequenceType):
-        if not isinstance(argument, list | tuple):
+    if port.kind == "sequence":
+        if not isinstance(argument, (list, tuple)):
             raise ArgumentError(
-                f"Input {value.name!r} is {describe(value)}, but got "
-                f"{type(argument).__name__!r}. Pass a list of arrays."
+                f"Input {port.name!r} is {port.text}, but got {type(argument).__name__!r}. "
+                "Pass a list of arrays."
             )
-        return [_tensor(value, item) for item in argument]
-    return _tensor(value, argument)
+        return [_tensor(port, item) for item in argument]
+    return _tensor(port, argument)
 
 
-def _tensor(value: ir.Value, argument: Any) -> np.ndarray:
-    if value.dtype is None:
+def _tensor(port: Port, argument: Any) -> np.ndarray:
+    if port.dtype is None:
         return np.asarray(argument)
-    if not hasattr(argument, "dtype"):
-        array = _converted(value, argument)
-    else:
+    if hasattr(argument, "dtype"):
         array = np.asarray(argument)
-        if not _same_type(array, value.dtype):
-            advice = f"astype({_dtype(value.dtype).name!r})"
-            raise _mismatch(value, array, f"Convert it with `{advice}`.")
-    declared = () if value.shape is None else tuple(value.shape)
-    if value.shape is not None and array.ndim != len(declared):
-        raise _mismatch(value, array, f"It must have rank {len(declared)}.")
-    for axis, (want, have) in enumerate(zip(declared, array.shape, strict=False)):
-        if isinstance(want, int) and want != have:
-            raise _mismatch(value, array, f"Axis {axis} must have size {want}.")
+        if not _same_type(array, port.dtype):
+            raise _mismatch(port, array, f"Convert it with `astype({port.dtype.name!r})`.")
+    else:
+        array = _converted(port, port.dtype, argument)
+    if port.dims is not None:
+        _check_shape(port, port.dims, array)
     return array
 
 
-def _converted(value: ir.Value, argument: Any) -> np.ndarray:
+def _check_shape(port: Port, dims: tuple[int | str | None, ...], array: np.ndarray) -> None:
+    if array.ndim != len(dims):
+        raise _mismatch(port, array, f"It must have rank {len(dims)}.")
+    for axis, (want, have) in enumerate(zip(dims, array.shape, strict=True)):
+        if isinstance(want, int) and want != have:
+            raise _mismatch(port, array, f"Axis {axis} must have size {want}.")
+
+
+def _converted(port: Port, dtype: np.dtype[Any], argument: Any) -> np.ndarray:
     """Turn Python numbers, lists of them, or strings into an array of the declared type."""
-    assert value.dtype is not None
+    if dtype.kind == "O":
+        return np.asarray(argument, dtype=object)
     try:
         plain = np.asarray(argument)
-        if value.dtype == ir.DataType.STRING:
-            return np.asarray(argument, dtype=object)
-        array = np.asarray(argument, dtype=_dtype(value.dtype))
+        array = np.asarray(argument, dtype=dtype)
     except (ValueError, TypeError, OverflowError) as error:
         raise ArgumentError(
-            f"Input {value.name!r} is {describe(value)}, and the value passed for it "
+            f"Input {port.name!r} is {port.text}, and the value passed for it "
             f"cannot be converted: {error}."
         ) from error
-    if plain.size and _RANK.get(plain.dtype.kind, 4) > _rank(value.dtype):
-        raise _mismatch(value, plain, "That would lose digits.")
+    allowed = _RANK["f" if port.is_float else dtype.kind]
+    if plain.size and _RANK.get(plain.dtype.kind, 4) > allowed:
+        raise _mismatch(port, plain, "That would lose digits.")
     return array
 
 
-def _rank(dtype: ir.DataType) -> int:
-    return _RANK["f"] if dtype.is_floating_point() else _RANK[_dtype(dtype).kind]
+def _same_type(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
+    """Tell whether the array has the type; strings come in several."""
+    return array.dtype == dtype or (dtype.kind == "O" and array.dtype.kind in "SUT")
 
 
-def _dtype(dtype: ir.DataType) -> np.dtype[Any]:
-    return np.dtype(dtype.numpy())
-
-
-def _same_type(array: np.ndarray, dtype: ir.DataType) -> bool:
-    if dtype == ir.DataType.STRING:
-        return array.dtype.kind in "OSUT"
-    return array.dtype == _dtype(dtype)
-
-
-def _mismatch(value: ir.Value, array: np.ndarray, advice: str) -> ArgumentError:
+def _mismatch(port: Port, array: np.ndarray, advice: str) -> ArgumentError:
     return ArgumentError(
-        f"Input {value.name!r} is {describe(value)}, but got an array of {array.dtype.name} "
+        f"Input {port.name!r} is {port.text}, but got an array of {array.dtype.name} "
         f"with shape {array.shape}. {advice}"
     )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from whileback.engines.arguments import bind
+from whileback.engines.arguments import Port, bind
 
 __all__ = ["Compiled", "Engine", "Source"]
 
@@ -50,8 +50,8 @@ class Compiled:
     def __init__(self, source: Source, run: Callable[[dict[str, Any]], Sequence[Any]]) -> None:
         graph = source.model.graph
         self.name = source.name
-        self.inputs = {str(value.name): _signature(value) for value in graph.inputs}
-        self.outputs = {str(value.name): _signature(value) for value in graph.outputs}
+        self.inputs = {str(value.name): Port.of(value) for value in graph.inputs}
+        self.outputs = {str(value.name): Port.of(value) for value in graph.outputs}
         self.defaults = frozenset(name for name in self.inputs if name in graph.initializers)
         self._run = run
 
@@ -66,8 +66,3 @@ class Compiled:
         """
         arguments = bind(self.name, self.inputs, self.defaults, feeds or {}, named)
         return dict(zip(self.outputs, self._run(arguments), strict=True))
-
-
-def _signature(value: ir.Value) -> ir.Value:
-    """Copy name and type, so that the signature does not keep the whole model in memory."""
-    return ir.Value(name=value.name, type=value.type, shape=value.shape)
