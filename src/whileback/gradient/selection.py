@@ -65,16 +65,18 @@ def _unknown(model: ir.Model, name: str, argument: str, known: Sequence[str]) ->
     )
 
 
-def lift_initializers(model: ir.Model, names: Sequence[str]) -> None:
-    """Move the initializers addressed as `node/branch/name` out of their subgraphs.
+def lift_initializers(model: ir.Model, names: Sequence[str]) -> ir.Model:
+    """Return the model with the initializers addressed as `node/branch/name` in its main graph.
 
     An address is the name of a node of the main graph, or the address of a node inside it, then
     the name of its attribute (`body`, `then_branch`, `else_branch`), then that of the initializer
     or of a constant. The lifted initializer is called by its address.
     """
-    wanted = {name for name in names if "/" in name}
+    outer = {value.name for value in definitions(model.graph)}
+    wanted = {name for name in names if "/" in name and name not in outer}
     if not wanted:
-        return
+        return model
+    model = model.clone()
     taken = Names.of(model.graph)
     for address, graph, value in list(_inner_constants(model.graph, "")):
         if address not in wanted:
@@ -91,6 +93,7 @@ def lift_initializers(model: ir.Model, names: Sequence[str]) -> None:
                 copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
                 graph.append(copy)
                 graph.outputs[index] = copy.outputs[0]
+    return model
 
 
 def _inner_constants(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Graph, ir.Value]]:

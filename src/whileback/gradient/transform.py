@@ -124,7 +124,10 @@ class _Transform:
         ir_version: int | None,
     ) -> None:
         self.model = normalize(
-            lift_initializers(model, wrt), opset=opset, ir_version=ir_version, needs_expansion=lambda n: lookup(n) is None
+            lift_initializers(model, wrt),
+            opset=opset,
+            ir_version=ir_version,
+            needs_expansion=lambda node: lookup(node) is None,
         )
         dump(self.model, "1-normalize")
         graph = self.model.graph

@@ -132,7 +132,7 @@ class Shapes:
         """
         for value in graph.initializers.values():
             if value.const_value is not None:
-                value.shape = ir.Shape(value.const_value.shape)
+                value.shape = ir.Shape(value.const_value.shape.numpy())
                 value.dtype = value.const_value.dtype
         for value in graph.inputs:
             self._context.name_anonymous_dims(value)
@@ -301,8 +301,7 @@ class Shapes:
     def _length(self, view: LoopView) -> int | ir.SymbolicDim:
         for scan in view.scan_inputs:
             if scan.stack.shape is not None:
-                dim: int | ir.SymbolicDim = scan.stack.shape[scan.axis]
-                return dim
+                return list(scan.stack.shape)[scan.axis]
         return self._context.new_symbolic_dim()
 
     def _set_shape(self, value: ir.Value, shape: ir.Shape | None) -> None:

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.controlflow.emission import emit_reverse_loop
 from whileback.gradient.rules.controlflow.frames import choose_frames
 from whileback.gradient.rules.controlflow.guard import guard
 from whileback.gradient.rules.controlflow.products import Product, postponed
@@ -22,7 +23,6 @@ from whileback.gradient.rules.controlflow.reverse import (
     Row,
     State,
     Written,
-    emit_scan,
     take_out,
 )
 from whileback.gradient.rules.controlflow.reverse_body import ReverseBody
@@ -120,7 +120,7 @@ class _ReverseLoop:
         ]
         direct = len(written)
         written += [Written(value, 0, True) for value in missing]
-        after, stacked = self._emit_scan(op, self._states(op, carried, summed), known, written)
+        after, stacked = self._emit_loop(op, self._states(op, carried, summed), known, written)
         stacks.update(zip(missing, stacked[direct:], strict=True))
         others = iter(stacked[:direct])
         return [
@@ -144,7 +144,7 @@ class _ReverseLoop:
             for captured, product in self.body.products
         ]
 
-    def _emit_scan(
+    def _emit_loop(
         self,
         op: GradientBuilder,
         states: list[State],
@@ -159,9 +159,7 @@ class _ReverseLoop:
         prune(self.graph)
         read = set(results)
         rows = [row for value, row in known.items() if value.uses() or value in read]
-        if not rows:
-            rows = [Row(ir.Value(name=op.names.fresh("trip")), trip_numbers(op, self.count))]
-        return emit_scan(op, self.body.op, states, rows, written)
+        return emit_reverse_loop(op, self.body.op, states, rows, written, self.count)
 
     def _states(
         self, op: GradientBuilder, carried: list[ir.Value], summed: list[ir.Value]

@@ -1,4 +1,4 @@
-"""The reverse `Scan`: what it reads, what it carries, and what can be taken out of its body."""
+"""What a reverse loop reads, carries and writes, and what can be taken out of its body."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.rules.controlflow.frames import draws
 from whileback.gradient.rules.controlflow.stacked import on_stacks
 from whileback.graph.builder import Builder
@@ -15,7 +14,7 @@ from whileback.graph.cleanup import discard, prune
 from whileback.graph.copying import copy_node
 from whileback.graph.scopes import is_standard, operands
 
-__all__ = ["Row", "State", "Written", "emit_scan", "take_out"]
+__all__ = ["Row", "State", "Written", "take_out"]
 
 
 @dataclass
@@ -113,64 +112,3 @@ def _stacked(op: Builder, node: ir.Node, rows: list[Row]) -> Row | None:
         op.graph.append(copy := copy_node(node, picked, op.names))
         last = copy.outputs[0]
     return Row(value, stack, 0, rows[0].from_end, last)
-
-
-def emit_scan(
-    op: Builder,
-    body: GradientBuilder,
-    states: list[State],
-    rows: list[Row],
-    written: Sequence[Written],
-) -> tuple[Sequence[ir.Value], Sequence[ir.Value]]:
-    """Emit the reverse `Scan`; return the states after its last trip, and the written stacks.
-
-    Args:
-        op: emits into the graph around the loop.
-        body: holds the body's nodes; gets its inputs and outputs here.
-        states: carried values.
-        rows: stacks read.
-        written: stacks written.
-    """
-    graph = body.graph
-    count = len(states)
-    states = list(states)
-    reads: list[tuple[ir.Value, Row]] = []
-    for row in rows:
-        if row.last is None:
-            reads.append((row.value, row))
-            continue
-        fetched = ir.Value(name=op.names.fresh(f"{row.value.name}/row"), type=row.value.type)
-        fetched.shape = row.value.shape
-        reads.append((fetched, row))
-        states.append(State(row.last, row.value, fetched))
-    graph.inputs.clear()
-    graph.inputs.extend([state.input for state in states])
-    graph.inputs.extend([value for value, _ in reads])
-    results = [state.output for state in states] + [each.value for each in written]
-    graph.outputs.clear()
-    graph.outputs.extend(_own_values(body, results))
-    prune(graph)
-    attributes = {
-        "body": graph,
-        "num_scan_inputs": len(reads),
-        "scan_input_axes": [row.axis for _, row in reads],
-        "scan_input_directions": [int(row.from_end) for _, row in reads],
-        "scan_output_axes": [each.axis for each in written] or None,
-        "scan_output_directions": [int(each.from_end) for each in written] or None,
-    }
-    inputs = [state.start for state in states] + [row.stack for _, row in reads]
-    outputs = op.emit("Scan", inputs, attributes, outputs=len(results))
-    return outputs[:count], outputs[len(states) :]
-
-
-def _own_values(body: Builder, results: list[ir.Value]) -> list[ir.Value]:
-    """Give each result a node of its own: ONNX Runtime 1.32 leaves others of a `Scan` unwritten."""
-    taken: set[ir.Value] = set()
-    own = []
-    for value in results:
-        producer = value.producer()
-        if producer is None or producer.graph is not body.graph or value in taken:
-            value = body.Identity(value)
-        taken.add(value)
-        own.append(value)
-    return own

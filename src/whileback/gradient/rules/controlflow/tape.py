@@ -59,8 +59,7 @@ def _length(view: LoopView) -> int | ir.SymbolicDim:
     stacks += [(s.stack, s.axis) for s in view.scan_outputs]
     for stack, axis in stacks:
         if stack.shape is not None:
-            dim: int | ir.SymbolicDim = stack.shape[axis]
-            return dim
+            return list(stack.shape)[axis]
     return ir.SymbolicDim(None)
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx_ir as ir
 
-from whileback.graph.scopes import LoopView, branches, is_loop, is_standard, loop_view, operands
-from whileback.graph.shapes import same_shape, static_shape
+from whileback.graph.scopes import (
+    LoopView,
+    branches,
+    captures,
+    is_loop,
+    is_standard,
+    loop_view,
+    operands,
+)
+from whileback.graph.shapes import same_shape
 
 __all__ = ["shape_varies"]
 
@@ -31,8 +41,12 @@ SHAPE_ARGUMENTS: dict[str, tuple[int, ...]] = {
 }
 
 
+SYMBOL = re.compile(r"[^\W\d]\w*")
+
+
 class _Variation:
     def __init__(self, view: LoopView) -> None:
+        self.symbols = _outer_symbols(view)
         self.values = {c.input for c in view.carries} | {s.row for s in view.scan_inputs}
         if view.trip is not None:
             self.values.add(view.trip)
@@ -63,8 +77,15 @@ class _Variation:
         if values_vary:
             self.values.update(node.outputs)
         for output in node.outputs:
-            if static_shape(output) is None and (shapes_vary or self._reshapes(node, output)):
+            if not self._is_fixed(output) and (shapes_vary or self._reshapes(node, output)):
                 self.shapes.add(output)
+
+    def _is_fixed(self, value: ir.Value) -> bool:
+        """Tell whether all dimensions are numbers, or computed from sizes outside the loop."""
+        if value.shape is None:
+            return False
+        dims = [dim for dim in value.shape if not isinstance(dim, int)]
+        return all(dim.value and set(SYMBOL.findall(dim.value)) <= self.symbols for dim in dims)
 
     def _reshapes(self, node: ir.Node, output: ir.Value) -> bool:
         """Tell whether the node gives this output another shape in another trip."""
@@ -82,6 +103,14 @@ class _Variation:
             if carry.result is output:
                 return not same_shape(carry.initial, output)
         return not view.scan_inputs
+
+
+def _outer_symbols(view: LoopView) -> set[str]:
+    """Return the symbols for sizes that are the same in every trip."""
+    outer = [carry.initial for carry in view.carries] + captures(view.body)
+    shapes = [value.shape for value in outer] + [scan.stack.shape for scan in view.scan_inputs]
+    dims = [dim for shape in shapes for dim in shape or () if not isinstance(dim, int)]
+    return {symbol for dim in dims for symbol in SYMBOL.findall(dim.value or "")}
 
 
 def shape_varies(view: LoopView) -> set[ir.Value]:
