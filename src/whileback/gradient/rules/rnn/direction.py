@@ -18,7 +18,8 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
-from whileback.gradient.rules.controlflow.reverse import Row, State, Written, emit_scan
+from whileback.gradient.rules.controlflow.emission import emit_scan
+from whileback.gradient.rules.controlflow.reverse import Row, State, Written
 from whileback.gradient.rules.rnn.activations import Activation
 
 __all__ = ["Dim", "Direction", "Gate", "Gradients", "Input", "Values", "shaped", "shifted"]

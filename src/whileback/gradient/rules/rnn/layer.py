@@ -92,7 +92,7 @@ class Layer:
         h, c = self._initial(Input.INITIAL_H, side), self._initial(Input.INITIAL_C, side)
         left = shaped(self._share(Y, side, axis=1), sequence)
         if reverse and self.valid is not None:
-            left = op.Where(self.valid, left, h)
+            left = shaped(op.Where(self.valid, left, h), sequence)
         return Direction(
             op=op,
             node=self.node,
@@ -138,7 +138,7 @@ class Layer:
         if cotangent is None or self.lengths is None:
             return dh
         some = self.op.Greater(self.op.Unsqueeze(self.lengths, [1]), 0)
-        return self.op.Where(some, dh, 0.0)
+        return shaped(self.op.Where(some, dh, 0.0), [self.dims[1], self.hidden])
 
     def _biases(self, side: int) -> Values:
         if not self.has(Input.B):
