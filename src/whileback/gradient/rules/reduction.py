@@ -66,14 +66,35 @@ def reduce_log_sum_exp(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.V
     return op.Mul(_keep_axes(op, node, dY), op.Exp(op.Sub(required(node), Y)))
 
 
+@rule("ReduceProd")
+def reduce_prod(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = Π X over the axes, so dX = dY·Y/X, and at a zero of X dY times the product of the rest.
+
+    Exact for any number of zeros. Its own gradient is too, but for pairs of zeros in one product,
+    for which it gives 0.
+    """
+    X = required(node)
+    zero = op.Equal(X, op.constant(0.0, X.dtype))
+    others = op.Where(zero, 1.0, X)
+    only = op.Equal(_reduce(op, node, "ReduceSum", op.cast(zero, X)), op.constant(1.0, X.dtype))
+    rest = op.Where(only, _reduce(op, node, "ReduceProd", others), 0.0)
+    slope = op.Where(zero, rest, op.Div(_keep_axes(op, node, node.outputs[0]), others))
+    return op.Mul(_keep_axes(op, node, dY), slope)
+
+
 @rule("ReduceMax", "ReduceMin")
 def reduce_max(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is the largest (smallest) X over the axes, so dX is dY there; equal ones share it."""
     X = required(node)
-    noop = 1 if _is_noop_without_axes(node) else None
     chosen = op.cast(op.Equal(X, _keep_axes(op, node, node.outputs[0])), dY)
-    count = op.ReduceSum(chosen, optional(node, 1), noop_with_empty_axes=noop)
+    count = _reduce(op, node, "ReduceSum", chosen)
     return op.Mul(chosen, op.Div(_keep_axes(op, node, dY), count))
+
+
+def _reduce(op: GradientBuilder, node: ir.Node, op_type: str, value: ir.Value) -> ir.Value:
+    """Reduce a value over the axes that the node reduces, and keep them."""
+    noop = 1 if _is_noop_without_axes(node) else None
+    return op.emit(op_type, [value, optional(node, 1)], {"noop_with_empty_axes": noop})[0]
 
 
 def _axes(node: ir.Node) -> list[int] | None:
