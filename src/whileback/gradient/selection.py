@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, nearest
-from whileback.graph.names import Names
 from whileback.graph.scopes import definitions, subgraphs, walk
 from whileback.graph.shapes import FLOATS, describe
 
-__all__ = ["lift_initializers", "select"]
+__all__ = ["select"]
 
 
 def select(model: ir.Model, names: Sequence[str], argument: str) -> list[ir.Value]:
@@ -63,46 +62,3 @@ def _unknown(model: ir.Model, name: str, argument: str, known: Sequence[str]) ->
         f"{argument}= names '{name}', but the main graph of model '{model.graph.name}' has no such "
         f"value; {nearest(name, known)}"
     )
-
-
-def lift_initializers(model: ir.Model, names: Sequence[str]) -> ir.Model:
-    """Return the model with the initializers addressed as `node/branch/name` in its main graph.
-
-    An address is the name of a node of the main graph, or the address of a node inside it, then
-    the name of its attribute (`body`, `then_branch`, `else_branch`), then that of the initializer
-    or of a constant. The lifted initializer is called by its address.
-    """
-    outer = {value.name for value in definitions(model.graph)}
-    wanted = {name for name in names if "/" in name and name not in outer}
-    if not wanted:
-        return model
-    model = model.clone()
-    taken = Names.of(model.graph)
-    for address, graph, value in list(_inner_constants(model.graph, "")):
-        if address not in wanted:
-            continue
-        tensor = value.const_value
-        name = taken.fresh(address)
-        lifted = ir.Value(name=name, type=value.type, shape=value.shape, const_value=tensor)
-        model.graph.register_initializer(lifted)
-        for use in list(value.uses()):
-            use.node.replace_input_with(use.idx, lifted)
-        for index, output in enumerate(graph.outputs):
-            if output is value:
-                copy = ir.node("Identity", [lifted])
-                copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
-                graph.append(copy)
-                graph.outputs[index] = copy.outputs[0]
-    return model
-
-
-def _inner_constants(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Graph, ir.Value]]:
-    for node in graph:
-        for attribute in node.attributes.values():
-            if attribute.type != ir.AttributeType.GRAPH:
-                continue
-            inner = attribute.as_graph()
-            path = f"{prefix}{node.name}/{attribute.name}/"
-            for value in inner.initializers.values():
-                yield f"{path}{value.name}", inner, value
-            yield from _inner_constants(inner, path)

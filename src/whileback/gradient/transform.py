@@ -15,7 +15,7 @@ from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.coverage import check_coverage
 from whileback.gradient.registry import lookup
-from whileback.gradient.selection import lift_initializers, select
+from whileback.gradient.selection import select
 from whileback.graph.cleanup import clean
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
@@ -124,7 +124,7 @@ class _Transform:
         ir_version: int | None,
     ) -> None:
         self.model = normalize(
-            lift_initializers(model, wrt),
+            model,
             opset=opset,
             ir_version=ir_version,
             needs_expansion=lambda node: lookup(node) is None,
