@@ -19,8 +19,9 @@ from whileback.checking.report import Report
 from whileback.errors import ArgumentError
 from whileback.formats.data_layout import ExternalData, Progress
 from whileback.gradient import transform
-from whileback.gradient.selection import lift_initializers
+from whileback.graph.normalize import normalize
 from whileback.graph.printing import to_text
+from whileback.graph.scopes import definitions
 
 __all__ = ["check", "gradient", "names", "save", "show", "vjp"]
 
@@ -184,16 +185,15 @@ def check(
     True
     """
     of, wrt = _listed(of), _listed(wrt)
-    lifted = _opened(model, base_dir).clone()
-    lift_initializers(lifted, wrt)
-    result = transform.gradient_or_vjp(lifted, of, wrt)
+    opened = _opened(model, base_dir)
+    result = transform.gradient_or_vjp(opened, of, wrt)
+    outer = {value.name for value in definitions(opened.graph)}
     return check_gradients(
-        lifted,
+        opened if outer.issuperset(wrt) else normalize(opened),
         of,
         wrt,
         inputs,
         gradient_model=result,
-        names=transform.names(result),
         seed=seed,
         elements=elements,
         directions=directions,
