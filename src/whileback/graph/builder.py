@@ -49,8 +49,9 @@ class Builder:
     """Emits operators of the default domain at the end of one graph.
 
     Python numbers become constants: ints and lists of ints INT64, floats the type of the first
-    float tensor among the inputs, arrays what they are. Every new value has its type and, where it can
-    be inferred, its shape. New nodes are named after `origin`, the node they are emitted for.
+    float tensor among the inputs, arrays what they are. Every new value has its type and, where
+    it can be inferred, its shape. New nodes are named after `origin`, the node they are emitted
+    for.
     """
 
     def __init__(self, graph: ir.Graph, names: Names, shapes: Shapes) -> None:

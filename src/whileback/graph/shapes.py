@@ -26,6 +26,7 @@ from whileback.graph.scopes import (
     subgraphs,
     walk,
 )
+from whileback.graph.types import complete_types
 
 __all__ = [
     "Shapes",
@@ -152,6 +153,7 @@ class Shapes:
             self._infer_pad(node)
         else:
             self._infer_operator(node)
+            complete_types(node, self._context.get_opset_version(node.domain))
 
     def _infer_operator(self, node: ir.Node) -> None:
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain

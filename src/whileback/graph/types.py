@@ -1,0 +1,38 @@
+"""Element types of outputs, from what an operator's schema says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+import onnx_ir as ir
+
+__all__ = ["complete_types"]
+
+
+def complete_types(node: ir.Node, version: int) -> None:
+    """Give the outputs that have no type one, where the schema says which input's type it is.
+
+    The inference of shapes leaves out the type as well where it cannot tell the shape: that of
+    `Reshape` to a shape whose length is unknown, for one.
+    """
+    untyped = [value for value in node.outputs if value.type is None]
+    if not untyped or not onnx.defs.has(node.op_type, version, node.domain):
+        return
+    schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+    known = {
+        _formal(schema.inputs, index).type_str: value.dtype
+        for index, value in enumerate(node.inputs)
+        if value is not None and isinstance(value.type, ir.TensorType)
+    }
+    for value in untyped:
+        dtype = known.get(_formal(schema.outputs, value.index() or 0).type_str)
+        if dtype is not None:
+            value.type = ir.TensorType(dtype)
+
+
+def _formal(
+    parameters: Sequence[onnx.defs.OpSchema.FormalParameter], index: int
+) -> onnx.defs.OpSchema.FormalParameter:
+    """Return the formal parameter at a position; the last one may stand for any number."""
+    return parameters[min(index, len(parameters) - 1)]
