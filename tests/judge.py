@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from whileback.checking.check import finding
+from whileback.checking.check import cotangent_feeds, cotangent_inputs, finding
 from whileback.checking.compare import exact_gradients, rounding
 from whileback.checking.point import Point
 from whileback.checking.report import Report
@@ -98,9 +98,7 @@ def assert_gradient_model(
     _assert_form(model, gradient_model, of, wrt)
     rng = np.random.default_rng(seed)
     point = Point(model, of, wrt, inputs, rng)
-    seeds = dict(zip(_seeds(model, gradient_model), point.cotangents.values(), strict=True))
-    types = {value.name: value.dtype for value in gradient_model.graph.inputs}
-    arguments = point.feeds | {n: c.astype(types[n].numpy()) for n, c in seeds.items()}
+    arguments = point.feeds | cotangent_feeds(cotangent_inputs(model, gradient_model), point)
     names = dict(zip(wrt, _outputs(gradient_model)[-len(wrt) :], strict=True))
     exact = exact_gradients(gradient_model, arguments, rng)
     slopes = {name: point.slopes(name, elements, directions) for name in wrt}
@@ -165,10 +163,7 @@ def _outputs(model: ir.Model) -> list[str]:
 
 
 def _seeds(model: ir.Model, gradient_model: ir.Model) -> list[str]:
-    """Return the cotangents: the new inputs that have no default."""
-    old = {value.name for value in model.graph.inputs}
-    new = [str(value.name) for value in gradient_model.graph.inputs if value.name not in old]
-    return [name for name in new if name not in gradient_model.graph.initializers]
+    return [str(value.name) for value in cotangent_inputs(model, gradient_model)]
 
 
 def _assert_same_forward(want: Mapping[str, Any], got: Mapping[str, Any]) -> None:

@@ -208,59 +208,39 @@ INTERMEDIATE = """(float[2] x) => (float[2] y) <float[2] w = {2, 3}> {
   s = Sin(h)
   y = Add(s, h)
 }"""
-INTERMEDIATE_VJP = """(float[2] x, float[2] h_other_grad, float[2] y_grad, float[2] w)
-    => (float[2] y, float[2] x_gradient, float[2] w_grad, float[2] h_grad) <float[2] w = {2, 3}> {
+INTERMEDIATE_VJP = """(float[2] x, SEEDS, float[2] w) => (float[2] y, GRADIENTS)
+    <float[2] w = {2, 3}> {
   h = Mul(x, w)
   s = Sin(h)
   y = Add(s, h)
   c = Cos(h)
   a = Mul(c, y_grad)
   b = Add(a, y_grad)
-  h_grad = Add(b, h_other_grad)
-  x_gradient = Mul(h_grad, w)
-  w_grad = Mul(h_grad, x)
+  dh = LAST
+  dx = Mul(dh, w)
+  dw = Mul(dh, x)
 }"""
 
 
-def test_initializers_and_intermediate_values_on_both_sides():
-    names = {"x": "x_gradient", "w": "w_grad", "h": "h_grad", "y": "y_grad"}
+@pytest.mark.parametrize(
+    ("of", "wrt", "last"),
+    [
+        (["y"], ["x", "w"], "Identity(b)"),
+        (["y", "h"], ["x", "w"], "Add(b, h_grad)"),
+        (["h", "y"], ["w"], "Add(b, h_grad)"),
+        (["y"], ["h", "w"], "Identity(b)"),
+        (["y", "h"], ["h", "x"], "Add(b, h_grad)"),
+    ],
+)
+def test_initializers_and_intermediate_values_on_both_sides(of, wrt, last):
+    text = INTERMEDIATE_VJP.replace("LAST", last)
+    text = text.replace("SEEDS", ", ".join(f"float[2] {name}_grad" for name in of))
+    text = text.replace("GRADIENTS", ", ".join(f"float[2] d{name}" for name in wrt))
     model = ir.from_onnx_text(HEADER + INTERMEDIATE)
-    gradient = ir.from_onnx_text(HEADER + INTERMEDIATE_VJP)
-    seeded = check(
-        model,
-        ["y"],
-        ["x", "w"],
-        gradient_model=without_input(gradient, "h_other_grad"),
-        names=names,
-    )
-    assert verdicts(seeded) == {"x": "ok", "w": "ok"}
-    both = check(
-        model,
-        ["y", "h"],
-        ["x", "w"],
-        gradient_model=gradient,
-        names=names | {"h": "h_other_grad"},
-    )
-    assert verdicts(both) == {"x": "ok", "w": "ok"}
-    inner = check(
-        model,
-        ["y"],
-        ["h", "w"],
-        gradient_model=without_input(gradient, "h_other_grad"),
-        names=names,
-    )
-    assert verdicts(inner) == {"h": "ok", "w": "ok"}
-
-
-def without_input(model, name):
-    """Return the model with zero for one of its inputs."""
-    value = next(v for v in model.graph.inputs if v.name == name)
-    model = model.clone()
-    value = next(v for v in model.graph.inputs if v.name == name)
-    model.graph.inputs.remove(value)
-    value.const_value = ir.tensor(np.zeros(2, np.float32), name=name)
-    model.graph.register_initializer(value)
-    return model
+    right = ir.from_onnx_text(HEADER + text)
+    wrong_ = ir.from_onnx_text(HEADER + text.replace("Cos(h)", "Exp(h)"))
+    assert verdicts(check(model, of, wrt, gradient_model=right)) == dict.fromkeys(wrt, "ok")
+    assert verdicts(check(model, of, wrt, gradient_model=wrong_)) == dict.fromkeys(wrt, "WRONG")
 
 
 def test_bfloat16_is_judged_by_its_twin():

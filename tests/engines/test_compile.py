@@ -61,6 +61,11 @@ def test_external_data(engine, external):
     np.testing.assert_array_equal(got["y"], [[3, 8]])
 
 
+def test_a_text_file(tmp_path):
+    (tmp_path / "m.onnx.txt").write_text(AFFINE)
+    np.testing.assert_array_equal(compile(tmp_path / "m.onnx.txt")(x=[[1, 2]])["y"], [[3, 8]])
+
+
 def test_external_data_in_two_folders(external, tmp_path):
     given = ir.load(external)
     other = ir.ExternalTensor(

@@ -18,7 +18,7 @@ from whileback.checking.point import Point, Slope
 from whileback.checking.report import Comparison, Finding, Report
 from whileback.engines import compile
 
-__all__ = ["check", "cotangent_feeds", "finding"]
+__all__ = ["check", "cotangent_feeds", "cotangent_inputs", "finding"]
 
 
 def check(
@@ -28,7 +28,6 @@ def check(
     inputs: Mapping[str, Any] | None = None,
     *,
     gradient_model: ir.Model,
-    names: Mapping[str, str] | None = None,
     seed: int = 0,
     elements: int = 64,
     directions: int = 3,
@@ -52,35 +51,33 @@ def check(
         ArgumentError: a name is unknown, or an input has no random value and none is given.
         EngineError: no engine runs the model.
     """
-    names = names if names is not None else {name: f"{name}_grad" for name in (*of, *wrt)}
     rng = np.random.default_rng(seed)
-    seeded = any(_is_input(gradient_model, names.get(name)) for name in of)
-    point = Point(model, of, wrt, inputs or {}, rng, uniform=not seeded)
-    feeds = {**point.feeds, **cotangent_feeds(gradient_model, names, point)}
-    own = compile(gradient_model)(feeds)
-    exact = exact_gradients(gradient_model, feeds, rng)
+    seeds = cotangent_inputs(model, gradient_model)
+    point = Point(model, of, wrt, inputs or {}, rng, uniform=not seeds)
+    arguments = {**point.feeds, **cotangent_feeds(seeds, point)}
+    own = compile(gradient_model)(arguments)
+    exact = exact_gradients(gradient_model, arguments, rng)
     findings = []
-    for name in wrt:
-        output = names[name]
+    for name, output in zip(wrt, list(own)[-len(wrt) :], strict=True):
         pair = None if exact is None else (exact[0][output], exact[1][output])
         slopes = point.slopes(name, elements, directions)
         findings.append(finding(name, slopes, point.wrt[name].shape, own[output], pair))
     return Report(tuple(findings))
 
 
-def _is_input(model: ir.Model, name: str | None) -> bool:
-    return any(value.name == name for value in model.graph.inputs)
+def cotangent_inputs(model: ir.Model, gradient_model: ir.Model) -> list[ir.Value]:
+    """Return the gradient model's inputs that are new and have no default."""
+    old = {value.name for value in model.graph.inputs} | set(gradient_model.graph.initializers)
+    return [value for value in gradient_model.graph.inputs if value.name not in old]
 
 
-def cotangent_feeds(
-    gradient_model: ir.Model, names: Mapping[str, str], point: Point
-) -> dict[str, np.ndarray]:
-    """Return the cotangents as arguments of the gradient model, as far as it asks for them."""
-    inputs = {str(value.name): value for value in gradient_model.graph.inputs}
+def cotangent_feeds(seeds: Sequence[ir.Value], point: Point) -> dict[str, np.ndarray]:
+    """Return the point's cotangents as arguments, each in the type of its input."""
+    if not seeds:
+        return {}
     return {
-        names[name]: cotangent.astype(inputs[names[name]].dtype.numpy())  # type: ignore[union-attr]
-        for name, cotangent in point.cotangents.items()
-        if names.get(name) in inputs
+        str(seed.name): cotangent.astype(seed.dtype.numpy())  # type: ignore[union-attr]
+        for seed, cotangent in zip(seeds, point.cotangents.values(), strict=True)
     }
 
 

@@ -33,7 +33,8 @@ def compile(
     """Make a model ready to run.
 
     Args:
-        model: a model, or the path of an ONNX file, whose external data stays where it is.
+        model: a model, or the path of an ONNX file (binary or text), whose external data stays
+            where it is.
         engine: `"onnxruntime"`, or `"reference"`, which is slow and evaluates with NumPy.
         base_dir: the folder of a ModelProto's external data, if it has any.
         options: for `"onnxruntime"`: `optimization` (`"disabled"`, `"basic"`, `"extended"`,
