@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -117,3 +119,18 @@ def test_an_operator_without_double_in_its_schema_keeps_float():
     )
     got = compile(twin)(x=[1, 2], scale=0.5)
     np.testing.assert_allclose(got["y"], np.exp([0.5, 1.0]), rtol=1e-15)
+
+
+def test_old_opsets_and_functions_are_brought_into_normal_form():
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 13, "local" : 1]>
+        g (float[3] x) => (float[1] y) {
+          a = local.twice(x)
+          b = Erf(a)
+          y = ReduceMean<axes = [0]>(b)
+        }
+        <domain: "local", opset_import: ["" : 13]> twice (v) => (w) { w = Add(v, v) }"""
+    )
+    x = np.array([0.1, -0.2, 0.4])
+    got = compile(twin_of(model))(x=x)["y"]
+    np.testing.assert_allclose(got, [np.mean([math.erf(2 * v) for v in x])], rtol=1e-14)

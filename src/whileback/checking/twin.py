@@ -7,6 +7,7 @@ import onnx
 import onnx_ir as ir
 
 from whileback.checking.expand import expand
+from whileback.graph.normalize import normalize
 from whileback.graph.scopes import is_standard
 from whileback.graph.shapes import FLOATS, Shapes, forget_symbolic_data
 
@@ -29,11 +30,13 @@ def float64_twin(model: ir.Model) -> ir.Model:
     """Return a copy of the model in which every float tensor is DOUBLE.
 
     That includes inputs, initializers, constants, targets of casts and declared types, in all
-    subgraphs. Operators that ONNX Runtime has no double kernel for are expanded into others, if
-    the opset is 18 or newer. An operator that the specification does not allow DOUBLE for (the
-    `scales` of `Resize`) gets that input cast to FLOAT, and rounds.
+    subgraphs. Operators that ONNX Runtime has no double kernel for are expanded into others,
+    after a model of an old opset or with functions is brought into normal form. An operator that
+    the specification does not allow DOUBLE for (the `scales` of `Resize`) gets that input cast to
+    FLOAT, and rounds.
     """
-    twin = model.clone()
+    old = model.functions or model.opset_imports.get("", _OLDEST_OPSET) < _OLDEST_OPSET
+    twin = normalize(model) if old else model.clone()
     for graph in twin.graphs():
         for value in (*graph.inputs, *graph.initializers.values()):
             _widen_value(value)
@@ -42,8 +45,7 @@ def float64_twin(model: ir.Model) -> ir.Model:
     shapes = Shapes(twin.opset_imports)
     shapes.reserve(twin.graph)
     shapes.infer_graph(twin.graph)
-    if twin.opset_imports.get("", 1) >= _OLDEST_OPSET:
-        expand(twin, shapes)
+    expand(twin, shapes)
     for graph in twin.graphs():
         for node in list(graph):
             _respect_schema(graph, node, twin.opset_imports.get(node.domain, 1))
