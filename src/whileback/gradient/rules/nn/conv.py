@@ -26,7 +26,7 @@ from whileback.gradient.rules.nn.windows import (
     sizes,
 )
 
-Gradients = tuple[ir.Value | None, ...]
+Gradients = tuple[ir.Value | None, ir.Value | None, ir.Value | None]
 
 
 @rule("Conv")
@@ -42,7 +42,7 @@ def conv(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Gradients:
     if W in op.active:
         padded = X if pads is None else _pad(op, X, pads, window)
         dW = _pair(op, padded, dY, W, window, group)
-    return (dX, dW, _bias(op, node, dY, window))[: len(node.inputs)]
+    return dX, dW, _bias(op, node, dY, window)
 
 
 @rule("ConvTranspose")
@@ -56,7 +56,7 @@ def conv_transpose(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Gradient
         dY = _pad(op, dY, output_pads(op, node, window), window)
     dX = op.Conv(dY, W, **_attributes(window, group)) if X in op.active else None
     dW = _pair(op, dY, X, W, window, group) if W in op.active else None
-    return (dX, dW, dB)[: len(node.inputs)]
+    return dX, dW, dB
 
 
 def spread(

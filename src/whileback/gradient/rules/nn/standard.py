@@ -1,0 +1,81 @@
+"""What normalizations have in common: data made standard, and sums over all but the channels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import GradientBuilder
+from whileback.graph.builder import Operand
+from whileback.graph.shapes import rank
+
+__all__ = [
+    "Standard",
+    "epsilon_of",
+    "per_channel",
+    "ranked",
+    "standardize",
+    "sum_per_channel",
+    "widened",
+]
+
+
+class Standard(NamedTuple):
+    """Data made standard over axes: Z = (X - mean)·r, where r = 1/√(variance + ε)."""
+
+    centred: ir.Value
+    Z: ir.Value
+    r: ir.Value
+    axes: Operand
+
+    def gradient(self, op: GradientBuilder, dZ: ir.Value) -> ir.Value:
+        """Return dX = r·(dZ - mean(dZ) - Z·mean(dZ·Z))."""
+        along = op.Mul(self.Z, op.ReduceMean(op.Mul(dZ, self.Z), self.axes))
+        return op.Mul(self.r, op.Sub(op.Sub(dZ, op.ReduceMean(dZ, self.axes)), along))
+
+    def mean_gradient(self, op: GradientBuilder, dMean: ir.Value) -> ir.Value:
+        """Return what X gets from means of n elements: dMean/n."""
+        count = op.cast(op.Div(op.Size(self.Z), op.Size(self.r)), self.Z)
+        return op.expand(op.Div(dMean, count), self.Z)
+
+    def r_gradient(self, op: GradientBuilder, dr: ir.Value) -> ir.Value:
+        """Return what X gets from r, which is -dr·r²·Z/n."""
+        squared = op.Mul(self.r, self.r)
+        return self.mean_gradient(op, op.Neg(op.Mul(op.Mul(dr, squared), self.Z)))
+
+
+def standardize(op: GradientBuilder, X: ir.Value, axes: Operand, epsilon: float) -> Standard:
+    """Emit what a normalization makes of its data before scale and bias."""
+    centred = op.Sub(X, op.ReduceMean(X, axes))
+    variance = op.ReduceMean(op.Mul(centred, centred), axes)
+    r = op.Reciprocal(op.Sqrt(op.Add(variance, epsilon)))
+    return Standard(centred, op.Mul(centred, r), r, axes)
+
+
+def epsilon_of(node: ir.Node) -> float:
+    """Return what the node adds to a variance."""
+    return node.attributes.get_float("epsilon", 1e-5)
+
+
+def widened(op: GradientBuilder, value: ir.Value) -> ir.Value:
+    """Return the value in a type in which sums of squares do not overflow."""
+    narrow = value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+    return op.Cast(value, to=int(ir.DataType.FLOAT)) if narrow else value
+
+
+def ranked(op: GradientBuilder, data: ir.Value) -> ir.Value:
+    """Return data of shape [N, C, …] as it is, but as [N, C, size] where its rank is not known."""
+    return op.Reshape(data, [0, 0, -1]) if rank(data) is None else data
+
+
+def per_channel(op: GradientBuilder, value: ir.Value, like: ir.Value) -> ir.Value:
+    """Return a value of shape [C] so that it broadcasts to ranked data, in the type of that."""
+    axes = list(range(1, (rank(like) or 0) - 1))
+    return op.Unsqueeze(op.cast(value, like), axes) if axes else op.cast(value, like)
+
+
+def sum_per_channel(op: GradientBuilder, data: ir.Value) -> ir.Value:
+    """Sum ranked data over all but the channels; without an axis for them there is one."""
+    axes = [axis for axis in range(rank(data) or 0) if axis != 1]
+    return op.ReduceSum(data, axes, keepdims=int(rank(data) == 1))
