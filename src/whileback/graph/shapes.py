@@ -13,7 +13,12 @@ import onnx_ir as ir
 from onnx_shape_inference import SYM_DATA_KEY, ShapeInferenceContext, registry
 
 from whileback.errors import GraphError
-from whileback.graph.constants import known_ints
+from whileback.graph.corrections import (
+    defaults_hidden,
+    forget_guesses,
+    infer_rank,
+    is_misjudged,
+)
 from whileback.graph.scopes import (
     STANDARD_DOMAINS,
     Carry,
@@ -149,8 +154,8 @@ class Shapes:
             self.infer_graph(inner)
         if is_standard(node, "If"):
             self._infer_if(node)
-        elif is_standard(node, "Pad") and _at_run_time(node, 3):
-            self._infer_pad(node)
+        elif is_misjudged(node):
+            infer_rank(node, self._context.new_symbolic_dim)
         else:
             self._infer_operator(node)
             complete_types(node, self._context.get_opset_version(node.domain))
@@ -166,53 +171,16 @@ class Shapes:
                 self._context.name_anonymous_dims(value)
         declared = [_without_symbols(value) for value in node.outputs]
         try:
-            function(self._context, node)
+            with defaults_hidden(node):
+                function(self._context, node)
         except ValueError as error:
             raise GraphError(
                 f"Node '{node.name}' ({node.op_type}) is not valid: {error}. "
                 "Correct the model: its runtime would refuse it too."
             ) from error
-        if is_standard(node, "Split") and _at_run_time(node, 1):
-            self._forget_split_sizes(node)
-        if is_standard(node, "Slice"):
-            self._forget_slice_sizes(node)
+        forget_guesses(node, self._context.new_symbolic_dim)
         for value, shape in zip(node.outputs, declared, strict=True):
             value.shape = _filled(value.shape, shape)
-
-    def _forget_split_sizes(self, node: ir.Node) -> None:
-        """Sizes given at run time are unknown, whatever was inferred for them."""
-        axis = node.attributes.get_int("axis", 0)
-        for output in node.outputs:
-            if output.shape is not None:
-                dims = list(output.shape)
-                dims[axis] = self._context.new_symbolic_dim()
-                output.shape = ir.Shape(dims)
-
-    def _forget_slice_sizes(self, node: ir.Node) -> None:
-        """An axis of unknown length may end before the slice does, whatever was inferred.
-
-        Nor do axes or steps tell anything that are given at run time.
-        """
-        X, Y = node.inputs[0], node.outputs[0]
-        if X is None or X.shape is None or Y.shape is None:
-            return
-        at_run_time = _at_run_time(node, 3) or _at_run_time(node, 4)
-        Y.shape = ir.Shape(
-            [
-                self._context.new_symbolic_dim()
-                if at_run_time or (isinstance(n, int) and n and not isinstance(m, int))
-                else n
-                for m, n in zip(X.shape, Y.shape, strict=True)
-            ]
-        )
-
-    def _infer_pad(self, node: ir.Node) -> None:
-        """Axes given at run time may be any, which the inference does not expect."""
-        X, Y = node.inputs[0], node.outputs[0]
-        if X is not None:
-            Y.type = Y.type or X.type
-            if X.shape is not None:
-                self._set_shape(Y, ir.Shape([None] * len(X.shape)))
 
     def _infer_if(self, node: ir.Node) -> None:
         then, other = branches(node)
@@ -318,12 +286,6 @@ class Shapes:
         return ir.Shape(
             [m if same_dim(m, n) else self._context.new_symbolic_dim() for m, n in pairs]
         )
-
-
-def _at_run_time(node: ir.Node, index: int) -> bool:
-    """Tell whether the node has this input, and only the run tells what it is."""
-    value = node.inputs[index] if index < len(node.inputs) else None
-    return value is not None and known_ints(value) is None
 
 
 def _prefer(actual: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:

@@ -1,0 +1,59 @@
+"""Inferred shapes hold for every run: what only the run knows stays open."""
+
+import pytest
+from tests.judge import parse
+
+from whileback.graph.shapes import Shapes, describe
+
+
+def inferred(signature, body):
+    """Return the inferred type of `y`, of which the model itself says nothing."""
+    graph = parse(f"({signature}) => (float y) {{ {body} }}").graph
+    graph.outputs[0].shape = None
+    Shapes(graph.opset_imports).infer_graph(graph)
+    return describe(graph.outputs[0])
+
+
+def ints(**lists):
+    return " ".join(f"{n} = Constant<value_ints = {numbers}>()" for n, numbers in lists.items())
+
+
+@pytest.mark.parametrize(
+    ("signature", "arguments", "wanted"),
+    [
+        ("float[5,3] x", ints(s=[1], e=[9], a=[0]), "FLOAT[4,3]"),
+        ("float[B,3] x", ints(s=[1], e=[9], a=[0]), "FLOAT[_d0,3]"),
+        ("float[B,3] x", ints(s=[0], e=[2**63 - 1], a=[0]), "FLOAT[B,3]"),
+        ("float[B,3] x", ints(s=[2], e=[1], a=[0]), "FLOAT[0,3]"),
+        ("float[5,3] x, int64[1] a", ints(s=[1], e=[9]), "FLOAT[_d0,_d1]"),
+    ],
+)
+def test_slices(signature, arguments, wanted):
+    assert inferred(signature, f"{arguments} y = Slice(x, s, e, a)") == wanted
+
+
+def test_a_slice_in_steps_given_at_run_time():
+    body = f"{ints(s=[0], e=[3], a=[1])} y = Slice(x, s, e, a, t)"
+    assert inferred("float[2,3] x, int64[1] t", body) == "FLOAT[_d0,_d1]"
+
+
+def test_split_sizes_given_at_run_time():
+    body = "y, z = Split<axis = 1>(x, s)"
+    assert inferred("float[2,3] x, int64[2] s", body) == "FLOAT[2,_d0]"
+    assert inferred("float[2,3] x", f"{ints(s=[1, 2])} {body}") == "FLOAT[2,1]"
+
+
+def test_axes_of_a_pad_given_at_run_time():
+    body = f"{ints(p=[1, 1])} y = Pad(x, p, , a)"
+    assert inferred("float[2,3] x, int64[1] a", body) == "FLOAT[_d0,_d1]"
+    assert inferred("float[] x, int64[1] a", body) == "FLOAT[?]"
+
+
+def test_what_is_broadcast_or_compressed_has_an_unknown_rank_then_so_has_the_result():
+    assert inferred("float[] x", f"{ints(s=[1])} y = Expand(x, s)") == "FLOAT[?]"
+    assert inferred("float[] x, bool[2] c", "y = Compress<axis = 1>(x, c)") == "FLOAT[?]"
+    assert inferred("float[] x, bool[2] c", "y = Compress(x, c)") == "FLOAT[_d0]"
+
+
+def test_the_default_of_an_input_tells_nothing():
+    assert inferred("float[2,3] x, int64[1] a = {0}", "y = Unsqueeze(x, a)") == "FLOAT[?]"
