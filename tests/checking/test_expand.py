@@ -197,6 +197,17 @@ def test_conv(attributes, x, w, known, bias):
     agree(text, {"x": normal(*x), "w": normal(*w, seed=1), "b": normal(w[0], seed=2)})
 
 
+def test_conv_of_a_value_of_unknown_rank():
+    text = "(float[] x, float[3,2,2,3] w) => (float[] y) { y = Conv(x, w) }"
+    agree(text, {"x": normal(1, 2, 6, 5), "w": normal(3, 2, 2, 3)})
+
+
+def test_what_cannot_be_expanded_stays():
+    text = "(float[] x, float[2] s, float[2] b) => (float[] y) { y = LayerNormalization(x, s, b) }"
+    twin = float64_twin(ir.from_onnx_text(HEADER + text))
+    assert "LayerNormalization" in operators(twin.graph)
+
+
 TRANSPOSED = [
     ("", (2, 3, 5), (3, 4, 3)),
     ("strides = [3], pads = [1, 2], output_padding = [2]", (2, 3, 5), (3, 4, 4)),

@@ -1,5 +1,7 @@
 """RNN, GRU and LSTM in float64 against ONNX Runtime's float32 kernels, on random cases."""
 
+import re
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -118,3 +120,12 @@ def test_everything_onnx_itself_tests():
         got = compile(twin, threads=1)(feeds)
         for have, want in zip(got.values(), outputs, strict=True):
             np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5, err_msg=each.name)
+
+
+@pytest.mark.parametrize("operator", ["RNN", "GRU", "LSTM"])
+def test_ranks_need_not_be_known(operator):
+    text, feeds = case(operator, given="bnh")
+    for name in "xwrbnh":
+        text = re.sub(rf"(float|int32)\[[0-9,]*\] {name}\b", rf"\1[] {name}", text)
+    assert "float[] x" in text
+    agree(text, feeds)

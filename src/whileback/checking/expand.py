@@ -14,7 +14,7 @@ from whileback.checking.expand_elementwise import ELEMENTWISE
 from whileback.checking.expand_normalization import NORMALIZATION
 from whileback.checking.expand_rnn import RNN
 from whileback.checking.expand_windows import WINDOWS
-from whileback.checking.expansion import Expansion
+from whileback.checking.expansion import Expansion, UnknownRankError
 from whileback.graph.builder import Builder
 from whileback.graph.names import Names
 from whileback.graph.scopes import STANDARD_DOMAINS, subgraphs
@@ -28,8 +28,8 @@ EXPANSIONS: dict[str, Expansion] = {**ELEMENTWISE, **NORMALIZATION, **RNN, **WIN
 def expand(model: ir.Model, shapes: Shapes) -> None:
     """Expand, in place and in all subgraphs, the operators that have an expansion.
 
-    The model's types and shapes must be inferred, and its opset must be 18 or newer. A node with
-    an input of unknown rank stays as it is.
+    The model's types and shapes must be inferred, and its opset must be 18 or newer. A node stays
+    as it is if its expansion depends on a rank that is not known.
     """
     _expand_graph(model.graph, Names.of(model.graph), shapes)
 
@@ -42,20 +42,16 @@ def _expand_graph(graph: ir.Graph, names: Names, shapes: Shapes) -> None:
     for node in nodes:
         for inner in subgraphs(node):
             _expand_graph(inner, names, shapes)
-        expansion = _expansion(node)
-        if expansion is None:
-            graph.append(node)
+        expansion = EXPANSIONS.get(node.op_type) if node.domain in STANDARD_DOMAINS else None
+        op.origin = node
+        try:
+            results = [] if expansion is None else expansion(op, node, *node.inputs)
+        except UnknownRankError:
+            results = []
+        if results:
+            _substitute(op, node, results)
         else:
-            op.origin = node
-            _substitute(op, node, expansion(op, node, *node.inputs))
-
-
-def _expansion(node: ir.Node) -> Expansion | None:
-    if node.domain not in STANDARD_DOMAINS:
-        return None
-    ranks_known = all(value is None or value.shape is not None for value in node.inputs)
-    # The ranks of recurrent layers are the same for all.
-    return EXPANSIONS.get(node.op_type) if ranks_known or node.op_type in RNN else None
+            graph.append(node)
 
 
 def _substitute(op: Builder, node: ir.Node, results: Sequence[ir.Value]) -> None:

@@ -158,8 +158,8 @@ class _Recurrence:
     def cell(self, op: Builder, direction: int, activations: list[Activation]) -> _Cell:
         """Return the cell of one direction."""
         w, r, b, p = (
-            None if weight is None else op.Gather(weight, direction, axis=0)
-            for weight in self.weights
+            None if weight is None else _of_rank(op.Gather(weight, direction, axis=0), rank)
+            for weight, rank in zip(self.weights, (2, 2, 1, 1), strict=True)
         )
         assert w is not None and r is not None
         w_bias = r_bias = None
@@ -175,7 +175,7 @@ def _scan(
     """Run one direction; return its last states, then its rows of Y, [T, B, H]."""
     kind = given.node.attributes.get_string("direction", "forward")
     backward = int(kind == "reverse" or direction == 1)
-    states = [op.Gather(state, direction, axis=0) for state in given.states]
+    states = [_of_rank(op.Gather(state, direction, axis=0), 2) for state in given.states]
     stacks = [given.x] if given.lengths is None else [given.x, _running(op, given)]
     inner = op.inside("step")
     old = [_input(inner, "state", state) for state in states]
@@ -195,8 +195,14 @@ def _scan(
     return op.emit("Scan", [*states, *stacks], attributes, outputs=len(states) + 1)
 
 
+def _of_rank(value: ir.Value, rank: int) -> ir.Value:
+    """Declare the rank; ONNX Runtime wants to know that of the outputs of a body."""
+    value.shape = value.shape or ir.Shape([None] * rank)
+    return value
+
+
 def _input(body: Builder, name: str, like: ir.Value) -> ir.Value:
-    value = ir.Value(name=body.names.fresh(name), type=like.type)
+    value = _of_rank(ir.Value(name=body.names.fresh(name), type=like.type), 2)
     body.graph.inputs.append(value)
     return value
 

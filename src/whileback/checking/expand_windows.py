@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from whileback.checking.expansion import Expansion, known_rank
+from whileback.checking.expansion import Expansion, UnknownRankError, known_rank
 from whileback.graph.builder import Builder
 
 __all__ = ["WINDOWS"]
@@ -172,7 +172,7 @@ def _conv_transpose(
     )
     full = [_full(op, axis, op.dim(x, axis.axis)) for axis in axes]
     total = _fold(op, windows, axes, full)
-    crops = [_crop(op, node, x, i, axis) for i, axis in enumerate(axes)]
+    crops = [_crop(op, node, x, i, axes) for i in range(len(axes))]
     pads = op.Concat(*(begin for begin, _ in crops), *(end for _, end in crops), axis=0)
     return _biased(op, op.Pad(total, pads, None, [a.axis for a in axes]), bias, len(axes))
 
@@ -184,16 +184,17 @@ def _full(op: Builder, axis: _Axis, size: ir.Value) -> ir.Value:
 
 
 def _crop(
-    op: Builder, node: ir.Node, x: ir.Value, index: int, axis: _Axis
+    op: Builder, node: ir.Node, x: ir.Value, index: int, axes: Sequence[_Axis]
 ) -> tuple[ir.Value, ir.Value]:
     """Return what to add at the begin and at the end; as a rule, less than nothing."""
     auto_pad = node.attributes.get_string("auto_pad", "NOTSET")
     shape = node.attributes.get_ints("output_shape", [])
     extra = _ints(node, "output_padding", index + 1, 0)[index]
+    axis = axes[index]
     full = _full(op, axis, op.dim(x, axis.axis))
     longer = op.Add(full, [extra])
     if shape:
-        wanted = op.constant([shape[axis.axis - known_rank(x)]])
+        wanted = op.constant([shape[index - len(axes)]])
     elif auto_pad.startswith("SAME"):
         # The specification has no Min here; ONNX Runtime never adds to what is written.
         wanted = op.Min(longer, op.Mul(op.dim(x, axis.axis), [axis.stride]))
@@ -297,7 +298,8 @@ def _col2im(
 
 
 def _length(value: ir.Value) -> int:
-    assert value.shape is not None and isinstance(value.shape[0], int), "needs a known length"
+    if value.shape is None or not isinstance(value.shape[0], int):
+        raise UnknownRankError
     return value.shape[0]
 
 

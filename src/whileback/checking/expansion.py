@@ -7,16 +7,24 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-__all__ = ["Expansion", "float_attribute", "known_rank"]
+__all__ = ["Expansion", "UnknownRankError", "float_attribute", "known_rank"]
 
 # Called as `expansion(op, node, *node.inputs)`; emits the operators that the node stands for and
-# returns what its outputs are. The ranks of the inputs are known.
+# returns what its outputs are.
 Expansion = Callable[..., Sequence[ir.Value]]
 
 
+class UnknownRankError(Exception):
+    """An expansion depends on a rank that is not known; the node stays as it is."""
+
+
 def known_rank(value: ir.Value) -> int:
-    """Return the rank of an input of an expanded node."""
-    assert value.shape is not None
+    """Return the rank of an input of an expanded node.
+
+    Raises: UnknownRankError.
+    """
+    if value.shape is None:
+        raise UnknownRankError
     return len(value.shape)
 
 
