@@ -72,7 +72,9 @@ DIMS = {
     "dynamic": {
         "v": "float[N,D]", "w": "float[D,D]", "rows": "float[T,N,D]", "inner": "float[N,D]"
     },
-    "undeclared": {"v": "float[N,D]", "w": "float[D,D]", "rows": "float[T,N,D]", "inner": "float[]"},
+    "undeclared": {
+        "v": "float[N,D]", "w": "float[D,D]", "rows": "float[T,N,D]", "inner": "float[]"
+    },
 }  # fmt: skip
 
 
@@ -90,7 +92,7 @@ def test_limits_and_shapes(dims, limit, trips):
 
 @pytest.mark.parametrize("dims", ["dynamic", "undeclared"])
 def test_seed_on_an_empty_stack(dims):
-    """The runtime shapes an empty stack (0, 0, 0), or (0,); a seed of either rank changes nothing."""
+    """The runtime shapes an empty stack (0, 0, 0), or (0,); its seed may have any sizes."""
     f = pullback(GENERAL % {**DIMS[dims], "limit": "n", "start": ""}, "y rows", "x W")
     x, W, dy = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32), [[1, 2, 3], [4, 5, 6]]
     outputs = f(n=0, start=True, x=x, W=W, y_grad=dy, rows_grad=np.zeros((0, 2, 3), np.float32))
