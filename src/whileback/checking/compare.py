@@ -61,7 +61,7 @@ def compare_formulas(
 
     A slope that is not known to one percent of the largest one counts as a kink.
     """
-    numbers = [float(np.vdot(gradient, slope.direction)) for slope in slopes]
+    numbers = [_along(gradient, slope.direction) for slope in slopes]
     known = [abs(slope.derivative.value) for slope in slopes if not slope.derivative.kink]
     scale = max((size for size in (*map(abs, numbers), *known) if np.isfinite(size)), default=0.0)
     return [
@@ -74,6 +74,12 @@ def compare_formulas(
         )
         for slope, number in zip(slopes, numbers, strict=True)
     ]
+
+
+def _along(gradient: np.ndarray, direction: np.ndarray) -> float:
+    """Return their product; an element that is not a number spoils no direction without it."""
+    used = direction != 0
+    return float(np.dot(gradient[used], direction[used]))
 
 
 def compare_arithmetic(own: np.ndarray, exact: np.ndarray, moved: np.ndarray) -> Comparison:

@@ -45,6 +45,12 @@ def thresholded_relu(op: Builder, x: ir.Value, alpha: float = 1.0) -> ir.Value:
     return op.Where(op.Greater(x, alpha), x, op.constant(0.0, x.dtype))
 
 
+def _shrink(op: Builder, x: ir.Value, lambd: float = 0.5, bias: float = 0.0) -> ir.Value:
+    """The number moved towards zero by the bias where it is beyond ±λ, else 0."""
+    below = op.Where(op.Less(x, -lambd), op.Add(x, bias), op.constant(0.0, x.dtype))
+    return op.Where(op.Greater(x, lambd), op.Sub(x, bias), below)
+
+
 def _erf(op: Builder, x: ir.Value) -> ir.Value:
     """2x/√π · ∫ exp(-x²t²) dt over [0, 1], by the Gauss-Legendre rule.
 
@@ -223,6 +229,7 @@ ELEMENTWISE: dict[str, Expansion] = {
     "NonZero": _non_zero,
     "OneHot": _one_hot,
     "Selu": _unary(elu, alpha=1.6732632, gamma=1.0507010),
+    "Shrink": _unary(_shrink, lambd=0.5, bias=0.0),
     "Sinh": _unary(_sinh),
     "Softplus": _unary(softplus),
     "Softsign": _unary(softsign),

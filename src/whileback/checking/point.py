@@ -13,8 +13,20 @@ from whileback.checking.finite_differences import Derivative, derivative
 from whileback.checking.inputs import random_inputs
 from whileback.checking.truth import Arrays, Truth
 from whileback.engines.arguments import Port, bind
+from whileback.errors import UnsupportedError
+from whileback.graph.scopes import is_standard, walk
 
 __all__ = ["Point", "Slope"]
+
+_RANDOM = (
+    "Bernoulli",
+    "Dropout",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,11 @@ class Point:
     """The values `of` and `wrt` of a model for some arguments, and a cotangent for each `of`.
 
     Cotangents are odd multiples of 1/32 between -2 and 2, which every float type holds exactly.
+
+    Raises:
+        ArgumentError: an input is not given and none can be made up, or a value does not exist.
+        EngineError: no engine runs the model.
+        UnsupportedError: the model draws random numbers.
     """
 
     def __init__(
@@ -46,6 +63,7 @@ class Point:
         self.feeds = random_inputs(model, given, rng)
         self._truth = Truth(model, of, wrt)
         values, self.wrt = self._truth.values(self.feeds)
+        _refuse_random(model, values, self._truth.values(self.feeds)[0])
         self.cotangents: Arrays = {
             name: np.ones(value.shape) if uniform else _odd(rng, value.shape)
             for name, value in values.items()
@@ -90,3 +108,16 @@ class Point:
 
 def _odd(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(2 * rng.integers(-32, 32, size=shape) + 1) / 32
+
+
+def _refuse_random(model: ir.Model, once: Arrays, again: Arrays) -> None:
+    """Raise UnsupportedError if two runs gave different values."""
+    if all(np.array_equal(once[name], again[name], equal_nan=True) for name in once):
+        return
+    drawing = [node for node in walk(model.graph) if is_standard(node, *_RANDOM)]
+    listed = ", ".join(f"{node.name!r} ({node.op_type})" for node in drawing)
+    raise UnsupportedError(
+        f"Model {model.graph.name!r} gives other values each time it runs, so there are no "
+        f"differences to take. It draws random numbers in: {listed or 'an unknown node'}. Check "
+        "a copy of the model that has constants there."
+    )

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from whileback.checking.compare import compare_arithmetic, compare_formulas
+from whileback.checking.finite_differences import Derivative
+from whileback.checking.point import Slope
+
+
+def slopes(*derivatives):
+    directions = np.eye(len(derivatives))
+    return [
+        Slope(f"[{i}]", directions[i], Derivative(*derivative))
+        for i, derivative in enumerate(derivatives)
+    ]
+
+
+def badness(known, gradient):
+    return [each.badness for each in compare_formulas(known, np.array(gradient))]
+
+
+def test_the_scale_is_that_of_the_largest_element():
+    known = slopes((1.0, 0.0), (1e-8, 0.0))
+    assert max(badness(known, [1.0 + 9e-7, 1e-8])) < 1
+    assert badness(known, [1.0 + 2e-6, 1e-8])[0] > 1
+    assert badness(known, [1.0, 2e-6])[1] > 1
+
+
+def test_the_error_of_the_differences_is_allowed_for():
+    assert badness(slopes((1.0, 1e-3)), [1.001])[0] < 1
+    assert badness(slopes((1.0, 1e-3)), [1.01])[0] > 1
+
+
+def test_differences_that_say_nothing_count_as_kinks():
+    for known in ((1.0, 0.5), (np.nan, np.inf, True)):
+        (compared,) = compare_formulas(slopes(known), np.array([1.0]))
+        assert compared.kink and compared.badness == 0
+        (compared,) = compare_formulas(slopes(known), np.array([np.inf]))
+        assert compared.badness == np.inf
+
+
+def test_a_gradient_that_is_not_a_number_does_not_hide_the_others():
+    assert badness(slopes((1.0, 0.0), (2.0, 0.0)), [np.nan, 2.0]) == [np.inf, 0.0]
+    assert badness(slopes((1.0, 0.0), (2.0, 0.0)), [np.inf, 3.0])[1] > 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fine", "wrong"),
+    [("float64", 1e-10, 1e-8), ("float32", 1e-5, 1e-4), ("float16", 1e-2, 5e-2)],
+)
+def test_rounding_by_type(dtype, fine, wrong):
+    exact = np.array([1.0, 0.5])
+    for error, ok in ((fine, True), (wrong, False)):
+        own = np.array([1.0, 0.5 + error]).astype(dtype)
+        compared = compare_arithmetic(own, exact, exact)
+        assert (compared.badness <= 1) == ok
+        assert compared.where == "[1]" or dtype == "float16"
+
+
+def test_noise_of_the_inputs_is_allowed_for():
+    own, exact = np.float32([1.0, 0.51]), np.array([1.0, 0.5])
+    assert compare_arithmetic(own, exact, exact).badness > 1
+    assert compare_arithmetic(own, exact, np.array([1.002, 0.5])).badness < 1
+
+
+def test_values_that_are_no_numbers():
+    nan, inf = np.float32(np.nan), np.float32(np.inf)
+    exact = np.array([1.0, np.inf, np.nan])
+    assert compare_arithmetic(np.float32([1.0, inf, nan]), exact, exact).badness == 0
+    assert compare_arithmetic(np.float32([1.0, 3.0, nan]), exact, exact).badness == np.inf
+    assert compare_arithmetic(np.float32([nan, inf, nan]), exact, exact).badness == np.inf
+    assert compare_arithmetic(np.float32([]), np.array([]), np.array([])).badness == 0
