@@ -11,13 +11,13 @@ from whileback.gradient.registry import rule
 from whileback.gradient.rules.inputs import required
 from whileback.gradient.rules.nn.standard import (
     epsilon_of,
+    other_axes,
     per_channel,
     ranked,
     standardize,
     sum_per_channel,
     widened,
 )
-from whileback.graph.shapes import rank
 
 Gradients = tuple[ir.Value | None, ...]
 
@@ -42,14 +42,15 @@ def batch_normalization(
 
 def _inference(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Gradients:
     """dX = dY·Scale·r, dScale = Σ dY·Z, dmean = -Σ dX, dvariance = -Σ dX·Z·r/2."""
-    X, dY = required(node), _data(op, dY)
+    X = required(node)
+    data, dY = ranked(op, widened(op, X), widened(op, dY))
     scale, mean, variance = (op.cast(required(node, index), dY) for index in (1, 3, 4))
     r = op.Reciprocal(op.Sqrt(op.Add(variance, epsilon_of(node))))
     slope = op.Mul(scale, r)
     dX = op.reshape(op.Mul(dY, per_channel(op, slope, dY)), X)
-    centred = op.Sub(_data(op, X), per_channel(op, mean, dY))
-    dScale = op.Mul(sum_per_channel(op, op.Mul(dY, centred)), r)
-    dB = sum_per_channel(op, dY)
+    centred = op.Sub(data, per_channel(op, mean, data))
+    dScale = op.Mul(sum_per_channel(op, op.Mul(dY, centred), dY), r)
+    dB = sum_per_channel(op, dY, dY)
     dmean = op.Neg(op.Mul(dB, slope))
     dvariance = op.Mul(op.Mul(dScale, slope), op.Mul(r, -0.5))
     return _as_inputs(op, node, [dX, dScale, dB, dmean, dvariance])
@@ -62,33 +63,40 @@ def _training(
     dMean: ir.Value | None,
     dVariance: ir.Value | None,
 ) -> Gradients:
-    """See `Standard`; each running value moves by 1 - momentum of the way to that of X."""
+    """See `Standard` for dX; dScale = Σ dY·Z, and the running values keep a share `momentum`."""
     X, momentum = required(node), node.attributes.get_float("momentum", 0.9)
-    data = _data(op, X)
-    axes = [axis for axis in range(rank(data) or 0) if axis != 1]
-    standard = standardize(op, data, axes, epsilon_of(node))
-    dX = dScale = dB = dmean = dvariance = None
-    if dMean is not None:
-        dMean = widened(op, dMean)
-        dmean = op.Mul(dMean, momentum)
-        moved = per_channel(op, op.Mul(dMean, 1 - momentum), data)
-        dX = standard.mean_gradient(op, moved)
-    if dVariance is not None:
-        dVariance = widened(op, dVariance)
-        dvariance = op.Mul(dVariance, momentum)
-        moved = per_channel(op, op.Mul(dVariance, 2 * (1 - momentum)), data)
-        dX = op.add(dX, standard.mean_gradient(op, op.Mul(moved, standard.centred)))
+    dX = dScale = dB = None
     if dY is not None:
-        dY = _data(op, dY)
-        dX = op.add(dX, standard.gradient(op, op.Mul(dY, per_channel(op, required(node, 1), dY))))
-        dScale = sum_per_channel(op, op.Mul(dY, standard.Z))
-        dB = sum_per_channel(op, dY)
-    dX = None if dX is None else op.reshape(dX, X)
-    return _as_inputs(op, node, [dX, dScale, dB, dmean, dvariance])
+        data, dY = ranked(op, widened(op, X), widened(op, dY))
+        standard = standardize(op, data, other_axes(data), epsilon_of(node))
+        dZ = op.Mul(dY, per_channel(op, required(node, 1), dY))
+        dX = op.reshape(standard.gradient(op, dZ), X)
+        dScale = sum_per_channel(op, op.Mul(dY, standard.Z), dY)
+        dB = sum_per_channel(op, dY, dY)
+    running = [None if value is None else widened(op, value) for value in (dMean, dVariance)]
+    dX = op.add(dX, _from_running(op, node, *running))
+    kept = (None if value is None else op.Mul(value, momentum) for value in running)
+    return _as_inputs(op, node, [dX, dScale, dB, *kept])
 
 
-def _data(op: GradientBuilder, value: ir.Value) -> ir.Value:
-    return ranked(op, widened(op, value))
+def _from_running(
+    op: GradientBuilder, node: ir.Node, dMean: ir.Value | None, dVariance: ir.Value | None
+) -> ir.Value | None:
+    """Return what X gets from running values, of which the batch has a share 1 - momentum.
+
+    Its mean is ΣX/n, its variance Σ(X - mean)²/n.
+    """
+    if dMean is None and dVariance is None:
+        return None
+    share = 1 - node.attributes.get_float("momentum", 0.9)
+    (data,) = ranked(op, widened(op, required(node)))
+    standard = standardize(op, data, other_axes(data), epsilon_of(node))
+    dM = None if dMean is None else per_channel(op, op.Mul(dMean, share), data)
+    if dVariance is not None:
+        twice = per_channel(op, op.Mul(dVariance, 2 * share), data)
+        dM = op.add(dM, op.Mul(twice, standard.centred))
+    assert dM is not None
+    return op.reshape(standard.mean_gradient(op, dM), required(node))
 
 
 def _as_inputs(

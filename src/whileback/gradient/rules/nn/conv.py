@@ -3,8 +3,7 @@
 The two are each other's transpose: the gradient of one with respect to its data is the other with
 the same weight. The gradient with respect to the weight is a convolution as well, of what the
 window slides over with the other side, strides and dilations exchanged. It sums over the batch,
-so that takes the place of the channels, and the channels are one more axis to slide over: ONNX
-Runtime makes one large product of that.
+so that takes the place of the channels.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Gradients = tuple[ir.Value | None, ir.Value | None, ir.Value | None]
 
 @rule("Conv")
 def conv(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Gradients:
-    """Y[n,m,o] = Σ W[m,c,k]·X[n,c,s·o+d·k-p], so dX spreads dY by W, ΔW pairs X with dY."""
+    """Y[n,m,o] = Σ W[m,c,k]·X[n,c,s·o+d·k-p], so dX spreads dY by W, dW pairs X with dY."""
     X, W = required(node), required(node, 1)
     window = input_window(node)
     group = node.attributes.get_int("group", 1)
@@ -47,7 +46,7 @@ def conv(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Gradients:
 
 @rule("ConvTranspose")
 def conv_transpose(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Gradients:
-    """Y[n,m,s·i+d·k-p] = Σ W[c,m,k]·X[n,c,i], so dX = Conv(dY, W), ΔW pairs dY with X."""
+    """Y[n,m,s·i+d·k-p] = Σ W[c,m,k]·X[n,c,i], so dX = Conv(dY, W), dW pairs dY with X."""
     X, W = required(node), required(node, 1)
     window = output_window(node)
     group = node.attributes.get_int("group", 1)
@@ -88,30 +87,45 @@ def spread(
 def _pair(
     op: GradientBuilder, X: ir.Value, dY: ir.Value, W: ir.Value, window: Window, group: int
 ) -> ir.Value:
-    """Return Σ X[n,c,s·o+d·k-p]·dY[n,m,o] over n and o, which has the shape of W[m,c,k]."""
-    data = op.Unsqueeze(X, [0]) if group == 1 else _swap_groups(op, X, W, window, group)
-    kernel = op.Unsqueeze(op.Transpose(dY, perm=[1, 0, *window.axes]), [2])
-    begins, ends = window.sides
-    attributes = {
-        "group": group,
-        "strides": [1, *window.dilations],
-        "dilations": [1, *window.strides],
-        "pads": [0, *begins, 0, *ends],
-    }
-    dW = op.Squeeze(op.Conv(data, kernel, **attributes), [0])
+    """Return Σ X[n,c,s·o+d·k-p]·dY[n,m,o] over n and o, which has the shape of W[m,c,k].
+
+    The channels c are one more axis to slide over: ONNX Runtime makes a single large product of
+    that. It is slow beyond three axes, so there they are the batch.
+    """
+    data = X if group == 1 else _by_group(op, X, W, window, group)
+    swap = [1, 0, *window.axes]
+    kernel = op.Transpose(dY, perm=swap)
+    if len(window.axes) < 3:
+        data, kernel = op.Unsqueeze(data, [0]), op.Unsqueeze(kernel, [2])
+        dW = op.Squeeze(op.Conv(data, kernel, **_exchanged(window, group, 1)), [0])
+    else:
+        data = op.Transpose(data, perm=swap)
+        dW = op.Transpose(op.Conv(data, kernel, **_exchanged(window, group, 0)), perm=swap)
     if all(r is not None and r < d for r, d in zip(window.rest, window.dilations, strict=True)):
         return dW
     return op.Slice(dW, [0] * len(window.axes), sizes(op, W, window), window.axes)
 
 
-def _swap_groups(
+def _by_group(
     op: GradientBuilder, X: ir.Value, W: ir.Value, window: Window, group: int
 ) -> ir.Value:
-    """Turn [n, group·c, …] into [1, group·n, c, …]."""
-    channels = op.dim(W, 1)
-    grouped = op.Reshape(X, op.Concat(op.dim(X, 0), [group], channels, [-1], axis=0))
-    swapped = op.Transpose(grouped, perm=[1, 0, 2, 3])
-    return op.Reshape(swapped, op.Concat([1, -1], channels, sizes(op, X, window), axis=0))
+    """Turn [n, group·c, …] into [group·n, c, …]."""
+    shape, channels = sizes(op, X, window), op.dim(W, 1)
+    grouped = op.Reshape(X, op.Concat(op.dim(X, 0), [group], channels, shape, axis=0))
+    swapped = op.Transpose(grouped, perm=[1, 0, 2, *(axis + 1 for axis in window.axes)])
+    return op.Reshape(swapped, op.Concat([-1], channels, shape, axis=0))
+
+
+def _exchanged(window: Window, group: int, more: int) -> dict[str, Any]:
+    """Return the attributes of a convolution over `more` axes in front, strides exchanged."""
+    begins, ends = window.sides
+    ones, zeros = [1] * more, [0] * more
+    return {
+        "group": group,
+        "strides": [*ones, *window.dilations],
+        "dilations": [*ones, *window.strides],
+        "pads": [*zeros, *begins, *zeros, *ends],
+    }
 
 
 def _bias(op: GradientBuilder, node: ir.Node, dY: ir.Value, window: Window) -> ir.Value | None:

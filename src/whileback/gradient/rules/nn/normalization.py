@@ -14,6 +14,7 @@ from whileback.gradient.registry import rule
 from whileback.gradient.rules.inputs import optional, required
 from whileback.gradient.rules.nn.standard import (
     epsilon_of,
+    other_axes,
     per_channel,
     ranked,
     standardize,
@@ -83,19 +84,19 @@ def group_normalization(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Tri
     So dX is what `Standard` says for dZ = dY·Scale, dScale = Σ dY·Z, dB = Σ dY.
     """
     X, scale, B = required(node), required(node, 1), required(node, 2)
-    grouped, dY = _grouped(op, node, widened(op, X)), ranked(op, widened(op, dY))
-    axes = list(range(2, rank(grouped) or 0))
-    standard = standardize(op, grouped, axes, epsilon_of(node))
+    data, dY = ranked(op, widened(op, X), widened(op, dY))
+    grouped = _grouped(op, node, data)
+    standard = standardize(op, grouped, other_axes(grouped)[1:], epsilon_of(node))
     dZ = _grouped(op, node, op.Mul(dY, per_channel(op, scale, dY)))
     dX = op.reshape(standard.gradient(op, dZ), X)
-    dScale = sum_per_channel(op, op.Mul(dY, op.reshape(standard.Z, dY)))
-    return op.cast(dX, X), op.cast(dScale, scale), op.cast(sum_per_channel(op, dY), B)
+    dScale = sum_per_channel(op, op.Mul(dY, op.reshape(standard.Z, dY)), dY)
+    return op.cast(dX, X), op.cast(dScale, scale), op.cast(sum_per_channel(op, dY, dY), B)
 
 
 def _grouped(op: GradientBuilder, node: ir.Node, data: ir.Value) -> ir.Value:
     """Return data so that all axes from the third on belong to one group."""
     groups = node.attributes.get_int("num_groups")
-    return ranked(op, data) if groups is None else op.Reshape(data, [0, groups, -1])
+    return data if groups is None else op.Reshape(data, [0, groups, -1])
 
 
 @rule("LpNormalization")
@@ -122,7 +123,7 @@ def local_response_normalization(op: GradientBuilder, node: ir.Node, dY: ir.Valu
     X, size = required(node), node.attributes["size"].as_int()
     a = node.attributes.get_float("alpha", 1e-4) / size
     beta = node.attributes.get_float("beta", 0.75)
-    data, dY = ranked(op, widened(op, X)), ranked(op, widened(op, dY))
+    data, dY = ranked(op, widened(op, X), widened(op, dY))
     before, after = (size - 1) // 2, size // 2
     squares = _sum_beside(op, op.Mul(data, data), before, after)
     S = op.Add(op.Mul(squares, a), node.attributes.get_float("bias", 1.0))
@@ -134,7 +135,7 @@ def local_response_normalization(op: GradientBuilder, node: ir.Node, dY: ir.Valu
 
 def _sum_beside(op: GradientBuilder, data: ir.Value, before: int, after: int) -> ir.Value:
     """Add up so many channels before and after each."""
-    others = [0] * ((rank(data) or 0) - 2)
+    others = [0 for _ in other_axes(data)[1:]]
     ones = np.ones((1, 1, before + 1 + after, *[1] * len(others)))
     weight, pads = op.constant(ones, data.dtype), [before, *others, after, *others]
     return op.Squeeze(op.Conv(op.Unsqueeze(data, [1]), weight, pads=pads), [1])

@@ -79,9 +79,9 @@ def global_average_pool(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.
 def global_max_pool(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is the maximum over all axes after the channels: dX is dY at the first one, else 0."""
     X = required(node)
-    flat = op.Reshape(X, [0, 0, -1])
-    first = op.ArgMax(flat, axis=2, keepdims=1)
-    chosen = op.ScatterElements(op.zeros_like(flat), first, op.Reshape(dY, [0, 0, 1]), axis=2)
+    flat = op.Flatten(X, axis=2)
+    first = op.ArgMax(flat, axis=1, keepdims=1)
+    chosen = op.ScatterElements(op.zeros_like(flat), first, op.Flatten(dY, axis=2), axis=1)
     return op.reshape(chosen, X)
 
 

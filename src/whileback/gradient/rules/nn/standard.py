@@ -13,6 +13,7 @@ from whileback.graph.shapes import rank
 __all__ = [
     "Standard",
     "epsilon_of",
+    "other_axes",
     "per_channel",
     "ranked",
     "standardize",
@@ -64,18 +65,28 @@ def widened(op: GradientBuilder, value: ir.Value) -> ir.Value:
     return op.Cast(value, to=int(ir.DataType.FLOAT)) if narrow else value
 
 
-def ranked(op: GradientBuilder, data: ir.Value) -> ir.Value:
-    """Return data of shape [N, C, …] as it is, but as [N, C, size] where its rank is not known."""
-    return op.Reshape(data, [0, 0, -1]) if rank(data) is None else data
+def ranked(op: GradientBuilder, *data: ir.Value) -> list[ir.Value]:
+    """Return data of one shape [N, C, …] as it is, or as [N, C, size] if a rank is not known."""
+    if all(rank(value) is not None for value in data):
+        return list(data)
+    return [op.Reshape(value, [0, 0, -1]) for value in data]
 
 
-def per_channel(op: GradientBuilder, value: ir.Value, like: ir.Value) -> ir.Value:
+def other_axes(data: ir.Value) -> list[int]:
+    """Return the axes of ranked data other than the channels."""
+    assert data.shape is not None, data
+    return [axis for axis in range(len(data.shape)) if axis != 1]
+
+
+def per_channel(op: GradientBuilder, value: ir.Value, data: ir.Value) -> ir.Value:
     """Return a value of shape [C] so that it broadcasts to ranked data, in the type of that."""
-    axes = list(range(1, (rank(like) or 0) - 1))
-    return op.Unsqueeze(op.cast(value, like), axes) if axes else op.cast(value, like)
+    axes = [axis - 1 for axis in other_axes(data) if axis]
+    return op.Unsqueeze(op.cast(value, data), axes) if axes else op.cast(value, data)
 
 
-def sum_per_channel(op: GradientBuilder, data: ir.Value) -> ir.Value:
-    """Sum ranked data over all but the channels; without an axis for them there is one."""
-    axes = [axis for axis in range(rank(data) or 0) if axis != 1]
-    return op.ReduceSum(data, axes, keepdims=int(rank(data) == 1))
+def sum_per_channel(op: GradientBuilder, value: ir.Value, data: ir.Value) -> ir.Value:
+    """Sum a value of the shape of ranked data over all but the channels, to shape [C].
+
+    Data that is nothing but a batch has one channel.
+    """
+    return op.ReduceSum(value, other_axes(data), keepdims=int(rank(data) == 1))
