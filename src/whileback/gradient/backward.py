@@ -31,6 +31,7 @@ class GradientBuilder(Builder):
     def __init__(self, graph: ir.Graph, names: Names, shapes: Shapes, active: Values) -> None:
         super().__init__(graph, names, shapes)
         self.active = active
+        self.in_loop = False
         self.masked = masked(graph)
 
 

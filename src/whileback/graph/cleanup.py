@@ -8,7 +8,7 @@ from collections.abc import Hashable
 import onnx_ir as ir
 
 from whileback.graph.scopes import branches, is_loop, is_standard, loop_view, subgraphs, walk
-from whileback.graph.shapes import same_shape
+from whileback.graph.shapes import rank, same_shape
 
 __all__ = ["clean", "discard", "prune"]
 
@@ -17,7 +17,7 @@ RANDOM = frozenset(
     "RandomUniformLike".split()
 )
 
-# Whatever their inputs hold, these give a result: shapes were checked when they were inferred.
+# These give a result whatever their inputs hold: shapes were checked when they were inferred.
 HARMLESS = frozenset(
     "Abs Add And Cast Ceil Constant Cos Equal Erf Exp Floor Gemm Greater GreaterOrEqual "
     "Identity Less LessOrEqual Log MatMul Max Min Mul Neg Not Or Pow Reciprocal ReduceSum Relu "
@@ -154,15 +154,30 @@ def _take_out_invariants(graph: ir.Graph) -> None:
         for inner in subgraphs(node):
             _take_out_invariants(inner)
         if is_loop(node):
-            body = loop_view(node).body
-            inside = set(body.inputs)
-            for each in list(body):
-                fixed = inside.isdisjoint(each.inputs) and is_standard(each, *HARMLESS)
-                if fixed and not any(value.is_graph_output() for value in each.outputs):
-                    body.remove(each)
-                    graph.insert_before(node, each)
-                else:
-                    inside.update(each.outputs)
+            _move_fixed(loop_view(node).body, set(), node)
+
+
+def _move_fixed(body: ir.Graph, changing: set[ir.Value], loop: ir.Node) -> None:
+    """Move the nodes of a body, or of a branch in it, that read nothing `changing`."""
+    assert loop.graph is not None
+    changing.update(body.inputs)
+    for node in list(body):
+        fixed = changing.isdisjoint(node.inputs) and _is_harmless(node)
+        if fixed and not any(value.is_graph_output() for value in node.outputs):
+            body.remove(node)
+            loop.graph.insert_before(loop, node)
+            continue
+        if is_standard(node, "If"):
+            for branch in branches(node):
+                _move_fixed(branch, changing, loop)
+        changing.update(node.outputs)
+
+
+def _is_harmless(node: ir.Node) -> bool:
+    """Tell whether the node gives a result, whatever its inputs hold."""
+    if is_standard(node, "Expand") and node.inputs[0] is not None:
+        return rank(node.inputs[0]) == 0
+    return is_standard(node, *HARMLESS)
 
 
 def _is_new(node: ir.Node) -> bool:

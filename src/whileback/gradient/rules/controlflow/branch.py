@@ -12,7 +12,7 @@ from whileback.gradient.rules.controlflow.frames import choose_frames, residuals
 from whileback.gradient.rules.controlflow.tape import add_branch_output, replace_uses
 from whileback.graph.cleanup import prune
 from whileback.graph.copying import ValueMap, copy_node
-from whileback.graph.scopes import branches, captures, walk
+from whileback.graph.scopes import branches, captures, definitions, walk
 
 __all__ = ["if_"]
 
@@ -21,8 +21,8 @@ __all__ = ["if_"]
 def if_(op: GradientBuilder, node: ir.Node, *received: ir.Value | None) -> Sequence[object]:
     """du = the vjp of the branch that ran; exact zeros for what only the other one reads.
 
-    What the gradient needs from inside a branch becomes an output of the forward `If`, an empty
-    tensor from the other branch.
+    Outside of loops, what the gradient needs from inside a branch becomes an output of the forward
+    `If`, an empty tensor from the other branch.
     """
     captured: dict[ir.Value, None] = {}
     for branch in branches(node):
@@ -69,9 +69,13 @@ def _branch_gradient(
 def _obtain_residuals(
     op: GradientBuilder, node: ir.Node, branch: ir.Graph, other: ir.Graph, gradient: ir.Graph
 ) -> None:
-    """Make the values of the branch that its gradient reads available outside of it."""
+    """Make the values of the branch that its gradient reads available to it.
+
+    In a loop they are all computed again: what a branch keeps in some trips cannot be stacked.
+    """
     needed = residuals(gradient, branch)
-    frames = choose_frames(branch, needed, set(), set(), once=False)
+    computed = set(definitions(branch)) if op.in_loop else set()
+    frames = choose_frames(branch, needed, set(), computed, once=False)
     replaced: ValueMap = {}
     copies = [copy_node(each, replaced, op.names) for each in frames.again]
     first = next(iter(gradient), None)

@@ -34,6 +34,7 @@ class ReverseBody:
     ) -> None:
         self.view = view
         self.op = op.inside(f"{view.node.name}/grad/body")
+        self.op.in_loop = True
         reached = carries_reached(view, set(received), op.active)
         self.carries = [view.carries[index] for index in reached]
         _refuse_changing_shapes(view, self.carries)
