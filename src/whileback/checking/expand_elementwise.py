@@ -11,7 +11,15 @@ import onnx_ir as ir
 from whileback.checking.expansion import Expansion, float_attribute, known_rank
 from whileback.graph.builder import Builder
 
-__all__ = ["ELEMENTWISE", "elu", "hard_sigmoid", "softplus", "softsign", "thresholded_relu"]
+__all__ = [
+    "ELEMENTWISE",
+    "elu",
+    "hard_sigmoid",
+    "leaky_relu",
+    "softplus",
+    "softsign",
+    "thresholded_relu",
+]
 
 
 def softplus(op: Builder, x: ir.Value) -> ir.Value:
@@ -33,6 +41,11 @@ def elu(op: Builder, x: ir.Value, alpha: float = 1.0, gamma: float = 1.0) -> ir.
 def _celu(op: Builder, x: ir.Value, alpha: float = 1.0) -> ir.Value:
     """The number itself above zero, α·(exp(x/α) - 1) below."""
     return op.Mul(elu(op, op.Div(x, alpha)), alpha)
+
+
+def leaky_relu(op: Builder, x: ir.Value, alpha: float = 0.01) -> ir.Value:
+    """The number itself above zero, α·x below."""
+    return op.Sub(op.Relu(x), op.Mul(op.Relu(op.Neg(x)), alpha))
 
 
 def hard_sigmoid(op: Builder, x: ir.Value, alpha: float = 0.2, beta: float = 0.5) -> ir.Value:
@@ -144,6 +157,10 @@ def _mean(op: Builder, _: ir.Node, *terms: ir.Value) -> Sequence[ir.Value]:
     return [op.Div(total, float(len(terms)))]
 
 
+def _prelu(op: Builder, _: ir.Node, x: ir.Value, slope: ir.Value) -> Sequence[ir.Value]:
+    return [op.Sub(op.Relu(x), op.Mul(op.Relu(op.Neg(x)), slope))]
+
+
 def _hardmax(op: Builder, node: ir.Node, x: ir.Value) -> Sequence[ir.Value]:
     """One at the first maximum along the axis, zero elsewhere."""
     axis = node.attributes.get_int("axis", -1)
@@ -224,10 +241,12 @@ ELEMENTWISE: dict[str, Expansion] = {
     "HardSigmoid": _unary(hard_sigmoid, alpha=0.2, beta=0.5),
     "HardSwish": _unary(_hard_swish),
     "Hardmax": _hardmax,
+    "LeakyRelu": _unary(leaky_relu, alpha=0.01),
     "Mean": _mean,
     "Mish": _unary(_mish),
     "NonZero": _non_zero,
     "OneHot": _one_hot,
+    "PRelu": _prelu,
     "Selu": _unary(elu, alpha=1.6732632, gamma=1.0507010),
     "Shrink": _unary(_shrink, lambd=0.5, bias=0.0),
     "Sinh": _unary(_sinh),

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from whileback.checking.expand_elementwise import (
     elu,
     hard_sigmoid,
+    leaky_relu,
     softplus,
     softsign,
     thresholded_relu,
@@ -32,10 +33,6 @@ def _affine(op: Builder, x: ir.Value, alpha: float, beta: float) -> ir.Value:
     return op.Add(op.Mul(x, alpha), beta)
 
 
-def _leaky_relu(op: Builder, x: ir.Value, alpha: float) -> ir.Value:
-    return op.Sub(op.Relu(x), op.Mul(op.Relu(op.Neg(x)), alpha))
-
-
 def _scaled_tanh(op: Builder, x: ir.Value, alpha: float, beta: float) -> ir.Value:
     return op.Mul(op.Tanh(op.Mul(x, beta)), alpha)
 
@@ -45,7 +42,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., ir.Value], dict[str, float]]] = {
     "affine": (_affine, {"alpha": 1.0, "beta": 0.0}),
     "elu": (elu, {"alpha": 1.0}),
     "hardsigmoid": (hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
-    "leakyrelu": (_leaky_relu, {"alpha": 0.01}),
+    "leakyrelu": (leaky_relu, {"alpha": 0.01}),
     "relu": (lambda op, x: op.Relu(x), {}),
     "scaledtanh": (_scaled_tanh, {"alpha": 1.0, "beta": 1.0}),
     "sigmoid": (lambda op, x: op.Sigmoid(x), {}),
