@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from whileback.checking.check import cotangent_feeds, cotangent_inputs, finding
-from whileback.checking.compare import exact_gradients, rounding
+from whileback.checking.check import cotangent_feeds, cotangent_inputs, expectations
+from whileback.checking.compare import rounding
 from whileback.checking.point import Point
 from whileback.checking.report import Report
 from whileback.engines import compile
@@ -46,11 +46,10 @@ def assert_gradient(
 ) -> Arrays:
     """Assert that `whileback.gradient.vjp` is right for a model, and return the gradients.
 
-    The gradients must agree with finite differences of the model's float64 twin, for cotangents
-    that are not uniform: to 1e-6 of the largest element when evaluated in float64, and to what
-    rounding explains (5e-5 of it for FLOAT) in their own type, at three levels of optimization.
-    Shapes, types, names and the order of outputs must be as promised, the model handed in must
-    stay as it is, the outputs that it had must keep their values, and the checker must pass.
+    They must agree with finite differences of the float64 twin for cotangents that are not
+    uniform: to 1e-6 of the largest element in float64, and to what rounding explains (5e-5 of it
+    for FLOAT) in their own type, at three levels of optimization. Shapes, types, names and order
+    must be as promised, the model must stay as it is and keep its outputs, the checker must pass.
 
     Args:
         model: a model, or its text.
@@ -60,22 +59,13 @@ def assert_gradient(
         opset: for a text without a header.
         second_order: judge the gradients of the gradients, and of the cotangents, as well.
         kinks: whether some of the elements may be where the model is not smooth.
-        seed: makes the random values.
-        elements: a gradient of at most so many elements is judged one by one.
-        directions: a larger one along so many random directions.
+        seed, elements, directions: as for `whileback.check`.
     """
     model = parse(model, opset) if isinstance(model, str) else model
     options = {"kinks": kinks, "seed": seed, "elements": elements, "directions": directions}
     gradient_model, arguments, gradients = _assert_order(model, of, wrt, inputs or {}, **options)
     if second_order:
-        known = {value.name for value in definitions(gradient_model.graph)}
-        again = [name for name in wrt if name in known]
-        again += [name for name in _seeds(model, gradient_model) if name not in again]
-        with warnings.catch_warnings():
-            # Gradients of a linear model depend on nothing but the cotangents.
-            warnings.simplefilter("ignore", WhilebackWarning)
-            first = _outputs(gradient_model)[-len(wrt) :]
-            _assert_order(gradient_model, first, again, arguments, **options)
+        _assert_second_order(model, gradient_model, wrt, arguments, **options)
     return gradients
 
 
@@ -99,28 +89,16 @@ def assert_gradient_model(
     rng = np.random.default_rng(seed)
     point = Point(model, of, wrt, inputs, rng)
     arguments = point.feeds | cotangent_feeds(cotangent_inputs(model, gradient_model), point)
-    names = dict(zip(wrt, _outputs(gradient_model)[-len(wrt) :], strict=True))
-    exact = exact_gradients(gradient_model, arguments, rng)
-    slopes = {name: point.slopes(name, elements, directions) for name in wrt}
+    expected = expectations(point, gradient_model, arguments, rng, elements, directions)
     forward = compile(model, threads=1)(point.feeds)
     gradients: Arrays = {}
     for level in LEVELS:
         own = compile(gradient_model, optimization=level, threads=1)(arguments)
         _assert_same_forward(forward, own)
-        gradients = {name: own[output] for name, output in names.items()}
-        findings = [
-            finding(
-                name,
-                slopes[name],
-                point.wrt[name].shape,
-                gradients[name],
-                None if exact is None else (exact[0][output], exact[1][output]),
-            )
-            for name, output in names.items()
-        ]
-        report = Report(tuple(findings))
+        gradients = dict(zip(wrt, list(own.values())[-len(wrt) :], strict=True))
+        report = Report(tuple(each.judge(gradients[each.name]) for each in expected))
         assert report.ok, f"at level {level!r}:\n{report}"
-        assert kinks or all(each.verdict != "kink" for each in findings), str(report)
+        assert kinks or all(each.verdict != "kink" for each in report.findings), str(report)
     return arguments, gradients
 
 
@@ -138,6 +116,23 @@ def _assert_order(
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before, "model was modified"
     arguments, gradients = assert_gradient_model(model, gradient_model, of, wrt, inputs, **options)
     return gradient_model, arguments, gradients
+
+
+def _assert_second_order(
+    model: ir.Model,
+    gradient_model: ir.Model,
+    wrt: Sequence[str],
+    arguments: Mapping[str, Any],
+    **options: Any,
+) -> None:
+    known = {value.name for value in definitions(gradient_model.graph)}
+    again = [name for name in wrt if name in known]
+    again += [name for name in _seeds(model, gradient_model) if name not in again]
+    first = _outputs(gradient_model)[-len(wrt) :]
+    with warnings.catch_warnings():
+        # Gradients of a linear model depend on nothing but the cotangents.
+        warnings.simplefilter("ignore", WhilebackWarning)
+        _assert_order(gradient_model, first, again, arguments, **options)
 
 
 def _assert_form(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from whileback.checking.point import Point, Slope
 from whileback.checking.report import Comparison, Finding, Report
 from whileback.engines import compile
 
-__all__ = ["check", "cotangent_feeds", "cotangent_inputs", "finding"]
+__all__ = ["Expectation", "check", "cotangent_feeds", "cotangent_inputs", "expectations"]
 
 
 def check(
@@ -39,10 +40,9 @@ def check(
         of: the values that were differentiated.
         wrt: the values whose gradients are checked.
         inputs: values for some of the model's inputs; the others get random ones.
-        gradient_model: has the model's inputs, perhaps a cotangent for each of `of` (else each
-            of their elements counts as 1), and the gradients among its outputs.
-        names: the gradient of each of `wrt`, the cotangent of each of `of` that has one; else
-            `…_grad`.
+        gradient_model: ends its outputs with the gradients, in the order of `wrt`. Its inputs
+            that the model does not have, unless they have a default, are the cotangents, in
+            the order of `of`; without any, each element of `of` counts as 1.
         seed: makes the random values.
         elements: a gradient of at most so many elements is checked one by one.
         directions: a larger one is checked along so many random directions.
@@ -55,14 +55,9 @@ def check(
     seeds = cotangent_inputs(model, gradient_model)
     point = Point(model, of, wrt, inputs or {}, rng, uniform=not seeds)
     arguments = {**point.feeds, **cotangent_feeds(seeds, point)}
-    own = compile(gradient_model)(arguments)
-    exact = exact_gradients(gradient_model, arguments, rng)
-    findings = []
-    for name, output in zip(wrt, list(own)[-len(wrt) :], strict=True):
-        pair = None if exact is None else (exact[0][output], exact[1][output])
-        slopes = point.slopes(name, elements, directions)
-        findings.append(finding(name, slopes, point.wrt[name].shape, own[output], pair))
-    return Report(tuple(findings))
+    expected = expectations(point, gradient_model, arguments, rng, elements, directions)
+    own = list(compile(gradient_model)(arguments).values())[-len(wrt) :]
+    return Report(tuple(each.judge(value) for each, value in zip(expected, own, strict=True)))
 
 
 def cotangent_inputs(model: ir.Model, gradient_model: ir.Model) -> list[ir.Value]:
@@ -81,33 +76,62 @@ def cotangent_feeds(seeds: Sequence[ir.Value], point: Point) -> dict[str, np.nda
     }
 
 
-def finding(
-    name: str,
-    slopes: Sequence[Slope],
-    shape: tuple[int, ...],
-    own: np.ndarray,
-    exact: tuple[np.ndarray, np.ndarray] | None,
-) -> Finding:
-    """Return the verdict on the gradient of one value.
+@dataclass(frozen=True)
+class Expectation:
+    """What the gradient of one value should be.
 
-    Args:
+    Attributes:
         name: the value.
+        shape: its shape.
         slopes: the derivatives that finite differences gave.
-        shape: the shape of the value.
-        own: the gradient that the gradient model gave.
-        exact: the same in float64, and once more for inputs that are off by one rounding.
+        exact: the gradient that the gradient model gives in float64, and once more for inputs
+            that are off by one rounding; None where no engine runs it in float64.
     """
-    described = f"{ir.DataType.from_numpy(own.dtype).name}[{','.join(map(str, own.shape))}]"
-    if own.shape != shape:
-        return Finding(name, described, f"WRONG shape, not [{','.join(map(str, shape))}]")
-    if exact is None:
-        compared = compare_formulas(slopes, own.astype(np.float64), rounding(own.dtype))
-    else:
-        compared = compare_formulas(slopes, exact[0])
-        compared.append(compare_arithmetic(own, *exact))
-    compared = compared or [Comparison("", 0.0, 0.0, 0.0)]
-    worst = max(compared, key=lambda comparison: comparison.badness)
-    return Finding(name, described, _verdict(compared, worst), worst)
+
+    name: str
+    shape: tuple[int, ...]
+    slopes: Sequence[Slope]
+    exact: tuple[np.ndarray, np.ndarray] | None
+
+    def judge(self, own: np.ndarray) -> Finding:
+        """Return the verdict on the gradient that the gradient model gave."""
+        described = f"{ir.DataType.from_numpy(own.dtype).name}{_dims(own.shape)}"
+        if own.shape != self.shape:
+            return Finding(self.name, described, f"WRONG shape, not {_dims(self.shape)}")
+        if self.exact is None:
+            compared = compare_formulas(self.slopes, own.astype(np.float64), rounding(own.dtype))
+        else:
+            compared = compare_formulas(self.slopes, self.exact[0])
+            compared.append(compare_arithmetic(own, *self.exact))
+        compared = compared or [Comparison("", 0.0, 0.0, 0.0)]
+        worst = max(compared, key=lambda comparison: comparison.badness)
+        return Finding(self.name, described, _verdict(compared, worst), worst)
+
+
+def expectations(
+    point: Point,
+    gradient_model: ir.Model,
+    arguments: Mapping[str, Any],
+    rng: np.random.Generator,
+    elements: int,
+    directions: int,
+) -> list[Expectation]:
+    """Return what the last outputs of a gradient model should be, one for each of `wrt`."""
+    exact = exact_gradients(gradient_model, arguments, rng)
+    outputs = [str(value.name) for value in gradient_model.graph.outputs][-len(point.wrt) :]
+    return [
+        Expectation(
+            name,
+            value.shape,
+            point.slopes(name, elements, directions),
+            None if exact is None else (exact[0][output], exact[1][output]),
+        )
+        for (name, value), output in zip(point.wrt.items(), outputs, strict=True)
+    ]
+
+
+def _dims(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
 
 
 def _verdict(compared: Sequence[Comparison], worst: Comparison) -> str:
