@@ -17,6 +17,8 @@ CHEAP = frozenset(
     "Abs Add And Cast Equal Greater GreaterOrEqual Identity Less LessOrEqual Mul Neg Not Or "
     "Relu Reshape Sign Squeeze Sub Unsqueeze Where Xor".split()
 )
+# The longest row of them that is done again rather than keep what it ends in.
+CHAIN = 4
 RANDOM = frozenset(
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
 )
@@ -60,48 +62,44 @@ class _Chooser:
         return found
 
     def obtain(self, value: ir.Value) -> None:
-        """Decide how the way back gets the value."""
-        if value not in self.inside or value in self.given or value in self.kept:
-            return
+        """Decide how the way back gets the value, and what it takes to compute it again."""
+        pending = [value]
+        while pending:
+            pending += self._decide(pending.pop())
+
+    def _decide(self, value: ir.Value) -> list[ir.Value]:
+        """Decide on one value; return those that are needed for it."""
         node = value.producer()
-        if node is None and not value.is_graph_input():
-            return
-        if node in self.again:
-            return
+        if self._at_hand(value) or (node is None and not value.is_graph_input()):
+            return []
         if node is not None and self._is_computed_again(node, value):
-            self._compute_again(node)
-            return
+            _refuse_draws(node)
+            self.again.add(node)
+            return [operand for operand in reversed(operands(node)) if operand is not None]
         if value in self.varying or not isinstance(value.type, ir.TensorType):
             raise UnsupportedError(_cannot_keep(value))
         self.kept[value] = None
+        return []
 
     def _is_computed_again(self, node: ir.Node, value: ir.Value) -> bool:
-        if node in self.invariant or value in self.varying:
-            return True
-        return node.op_type in CHEAP and is_standard(node, node.op_type) and self._at_hand(node)
+        return node in self.invariant or value in self.varying or self._is_cheap(node, CHAIN)
 
-    def _at_hand(self, node: ir.Node) -> bool:
-        """Tell whether all that the node reads is there on the way back without keeping more."""
+    def _is_cheap(self, node: ir.Node, chain: int) -> bool:
+        """Tell whether at most so many cheap nodes in a row lead here from what is at hand."""
+        if not chain or not is_standard(node, *CHEAP):
+            return False
         return all(
             value is None
-            or value not in self.inside
-            or value in self.given
-            or value in self.kept
-            or value.producer() in self.again
-            or value.is_initializer()
+            or self._at_hand(value)
+            or ((source := value.producer()) is not None and self._is_cheap(source, chain - 1))
             for value in node.inputs
         )
 
-    def _compute_again(self, node: ir.Node) -> None:
-        if draws(node):
-            raise UnsupportedError(
-                f"Node '{node.name}' ({node.op_type}) draws random numbers inside a loop, and the "
-                "way back would have to draw again. Draw before the loop and pass the numbers in."
-            )
-        for value in operands(node):
-            if value is not None:
-                self.obtain(value)
-        self.again.add(node)
+    def _at_hand(self, value: ir.Value) -> bool:
+        """Tell whether the way back has the value without keeping more."""
+        if value not in self.inside or value in self.given or value in self.kept:
+            return True
+        return value.producer() in self.again
 
 
 def choose_frames(
@@ -148,6 +146,14 @@ def _nodes_of(attribute: ir.Attr) -> list[ir.Node]:
     if attribute.type != ir.AttributeType.GRAPH:
         return []
     return list(walk(attribute.as_graph()))
+
+
+def _refuse_draws(node: ir.Node) -> None:
+    if draws(node):
+        raise UnsupportedError(
+            f"Node '{node.name}' ({node.op_type}) draws random numbers inside a loop, and the way "
+            "back would have to draw again. Draw before the loop and pass the numbers in."
+        )
 
 
 def _cannot_keep(value: ir.Value) -> str:

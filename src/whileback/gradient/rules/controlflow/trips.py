@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from whileback.gradient.rules.controlflow.tape import stack_of
+from whileback.gradient.rules.controlflow.tape import behind_identity, stack_of
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import LoopView
@@ -36,9 +36,10 @@ def trip_numbers(op: Builder, count: ir.Value) -> ir.Value:
 
 def runs_to_the_limit(view: LoopView) -> bool:
     """Tell whether only the limit ends the loop: its condition is absent or always true."""
-    passed_on = view.proceed is not None and view.proceed is view.body.inputs[1]
-    started = view.start is None or _is_true(view.start)
-    return started and (passed_on or (view.proceed is not None and _is_true(view.proceed)))
+    if view.proceed is None or not (view.start is None or _is_true(view.start)):
+        return False
+    proceed = behind_identity(view.proceed)
+    return proceed is view.body.inputs[1] or _is_true(proceed)
 
 
 def may_make_no_trip(view: LoopView) -> bool:
@@ -51,9 +52,5 @@ def may_make_no_trip(view: LoopView) -> bool:
 
 
 def _is_true(value: ir.Value) -> bool:
-    node = value.producer()
-    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
-        value = node.inputs[0]
-        node = value.producer()
-    known = known_ints(value)
+    known = known_ints(behind_identity(value))
     return known is not None and all(known)
