@@ -41,7 +41,8 @@ def _read(name: str, value: str) -> Any:
     if not value.endswith(".npy"):
         return _literal(name, value)
     try:
-        return np.load(value, allow_pickle=False)
+        with Path(value).open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
     except OSError as error:
         reason = error.strerror or error
         raise ArgumentError(f"Input {name!r}: '{value}': {reason}; check the path.") from error

@@ -23,15 +23,23 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """
     parser = _parser()
     arguments, rest = parser.parse_known_args(argv)
-    takes_inputs = "inputs" in arguments
-    if takes_inputs and "wrt" in arguments:
-        arguments.inputs += [name for name in arguments.wrt if "=" in name]
-        arguments.wrt = [name for name in arguments.wrt if "=" not in name]
-    for word in rest:
-        if not takes_inputs or "=" not in word or word.startswith("-"):
-            parser.error(f"unrecognized argument: {word}")
-        arguments.inputs.append(word)
+    if "inputs" in arguments:
+        _collect_inputs(arguments, rest)
+    if rest:
+        parser.error(f"unrecognized argument: {rest[0]}")
     return arguments
+
+
+def _collect_inputs(arguments: argparse.Namespace, rest: list[str]) -> None:
+    """Move inputs from where argparse has left them to `arguments.inputs`."""
+    places = [vars(arguments)[key] for key in ("of", "wrt") if key in arguments]
+    for words in (*places, rest):
+        arguments.inputs += [word for word in words if _is_input(word)]
+        words[:] = [word for word in words if not _is_input(word)]
+
+
+def _is_input(word: str) -> bool:
+    return "=" in word and not word.startswith("-")
 
 
 class _Parser(argparse.ArgumentParser):

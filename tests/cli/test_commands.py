@@ -1,0 +1,190 @@
+"""Every command, from its words to its files, its text and its exit status."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from tests.cli.conftest import MODEL, Command
+
+import whileback
+
+
+def test_gradient_then_run(command: Command) -> None:
+    words = ("power.onnx.txt", "--of", "loss", "--wrt", "w", "x", "-o", "power.grad.onnx")
+    assert command("gradient", *words) == (0, "", "")
+    np.save("x.npy", np.array([1, 3], np.float32))
+    # x·w³, so the gradients are 3·x·w² and w³.
+    assert command("run", "power.grad.onnx", "n=3", "x=x.npy", "-o", "out.npz") == (
+        0,
+        "loss : FLOAT[] = 24.125\n"
+        "y : FLOAT[2] = [ 0.125, 24.   ]\n"
+        "w_grad : FLOAT[2] = [ 0.75, 36.  ]\n"
+        "x_grad : FLOAT[2] = [0.125, 8.   ]\n",
+        "",
+    )
+    with np.load("out.npz") as saved:
+        assert list(saved) == ["loss", "y", "w_grad", "x_grad"]
+        assert saved["w_grad"].tolist() == [0.75, 36]
+        assert saved["loss"].dtype == np.float32
+        assert saved["loss"].shape == ()
+
+
+def test_an_initializer_asked_for_is_an_input_with_a_default(command: Command) -> None:
+    command("gradient", "power.onnx.txt", "--of", "loss", "--wrt", "w", "-o", "g.onnx")
+    result = command("run", "g.onnx", "n=1", "x=[1,1]", "w=[5,7]")
+    assert result.out.splitlines()[0] == "loss : FLOAT[] = 12."
+
+
+def test_vjp(command: Command) -> None:
+    assert command("vjp", "power.onnx.txt", "--of", "y", "--wrt", "x", "-o", "v.onnx").status == 0
+    result = command("run", "v.onnx", "n=3", "x=[1,3]", "y_grad=[1,10]")
+    assert result.out.splitlines()[-1] == "x_grad : FLOAT[2] = [ 0.125, 80.   ]"
+
+
+def test_reduce(command: Command) -> None:
+    words = ("power.onnx.txt", "--of", "y", "--wrt", "x", "-o", "g.onnx")
+    assert command("gradient", *words) == (
+        1,
+        "",
+        "error: of= names 'y', which is FLOAT[2]: gradient() needs one element. Say "
+        'reduce="sum" (--reduce sum) to differentiate the sum of its elements, or use vjp() and '
+        "pass the cotangent.\n",
+    )
+    assert command("gradient", *words, "--reduce", "sum").status == 0
+    assert onnx.load("g.onnx").graph.output[-1].name == "x_grad"
+
+
+def test_nothing_is_overwritten_without_force(command: Command) -> None:
+    words = ("power.onnx.txt", "--of", "loss", "--wrt", "x", "-o", "g.onnx")
+    Path("g.onnx").write_text("mine")
+    result = command("gradient", *words)
+    assert result == (
+        1,
+        "",
+        f"error: '{Path('g.onnx').absolute()}' exists; choose another name, or replace it with "
+        "--force (in Python overwrite=True)\n",
+    )
+    assert Path("g.onnx").read_text() == "mine"
+    assert command("gradient", *words, "--force").status == 0
+    assert onnx.load("g.onnx").graph.output[-1].name == "x_grad"
+
+
+def test_saving_outputs_overwrites_nothing_without_force(command: Command) -> None:
+    Path("out.npz").write_text("mine")
+    words = ("run", "power.onnx.txt", "n=1", "x=[1,2]", "-o", "out.npz")
+    message = "error: 'out.npz' exists; choose another name, or replace it with --force\n"
+    assert command(*words)[::2] == (1, message)
+    assert Path("out.npz").read_text() == "mine"
+    assert command(*words, "--force").status == 0
+    assert np.load("out.npz")["y"].tolist() == [0.5, 4]
+
+
+def test_a_warning_is_one_line(command: Command) -> None:
+    Path("m.onnx.txt").write_text(
+        '<ir_version: 10, opset_import: ["" : 21]>\n'
+        "net (float x, float z) => (float y) { y = Neg (x) }"
+    )
+    result = command("gradient", "m.onnx.txt", "--of", "y", "--wrt", "z", "-o", "g.onnx")
+    assert result == (
+        0,
+        "",
+        "warning: No value in of= depends on 'z': its gradient is zero everywhere.\n",
+    )
+
+
+def test_check_that_finds_nothing_wrong(command: Command) -> None:
+    result = command("check", "power.onnx.txt", "--of", "loss", "--wrt", "w", "x", "n=3", "x=[1,3]")
+    assert (result.status, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert lines[0].split() == [
+        *("value", "type", "verdict", "worst", "at", "gradient", "expected", "error", "allowed"),
+    ]
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["w", "FLOAT[2]", "ok"],
+        ["x", "FLOAT[2]", "ok"],
+    ]
+
+
+def test_check_that_finds_a_wrong_gradient(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(op, node, dC):  # type: ignore[no-untyped-def]
+        A, B = node.inputs
+        return op.Mul(op.Mul(dC, B), 1.001), op.Mul(dC, A)
+
+    from whileback.gradient import registry
+
+    entry = registry.Entry("", "Mul", rule=wrong)
+    monkeypatch.setitem(registry._ENTRIES, ("", "Mul"), entry)
+    result = command("check", "power.onnx.txt", "--of", "y", "--wrt", "x", "w", "n=1")
+    assert result.status == 1
+    assert [line.split()[2] for line in result.out.splitlines()[1:]] == ["WRONG", "ok"]
+
+
+def test_show(command: Command) -> None:
+    result = command("show", "power.onnx.txt")
+    assert result == (0, f"{whileback.show('power.onnx.txt')}\n", "")
+    assert "    body(i : INT64[], c : BOOL[], v : FLOAT[2]) -> (d, u)\n" in result.out
+
+
+def test_rules_lists_every_operator(command: Command) -> None:
+    result = command("rules")
+    lines = result.out.splitlines()
+    newest = {
+        schema.name
+        for schema in onnx.defs.get_all_schemas()
+        if schema.domain == "" and not schema.deprecated
+    }
+    assert newest <= {line.split()[0] for line in lines[:-1]}
+    (mul,) = [line for line in lines if line.split()[0] == "Mul"]
+    assert mul.split()[1:] == ["rule:", mul.split()[-1]]
+    assert mul.split()[-1].startswith("whileback/gradient/rules/math/arithmetic.py:")
+    assert lines[-1].startswith(f"{len(lines) - 1} operators: ")
+
+
+def test_rules_tells_more_of_one_operator(command: Command) -> None:
+    result = command("rules", "ai.onnx::Mul")
+    head, mathematics = result.out.splitlines()[:2]
+    assert head.startswith("Mul: rule, whileback/gradient/rules/math/arithmetic.py:")
+    assert mathematics == "C = A·B, so dA = dC·B and dB = dC·A, each summed back to its own shape."
+
+
+def test_rules_of_an_unknown_operator(command: Command) -> None:
+    assert command("rules", "MatMull") == (
+        1,
+        "",
+        "error: There is no operator 'MatMull'; did you mean 'MatMul' or 'QLinearMatMul' or "
+        "'Mul'?\n",
+    )
+
+
+def test_opset_and_ir_version_reach_the_transformation(command: Command) -> None:
+    words = ("power.onnx.txt", "--of", "loss", "--wrt", "x", "-o", "g.onnx")
+    assert command("gradient", *words, "--opset", "21", "--ir-version", "10").status == 0
+    model = onnx.load("g.onnx")
+    assert (model.ir_version, model.opset_import[0].version) == (10, 21)
+    assert command("gradient", *words, "--force", "--opset", "20").status == 1
+
+
+def test_external_data_in_another_folder(command: Command) -> None:
+    model = onnx.parser.parse_model(MODEL)
+    model.graph.initializer[0].CopyFrom(
+        onnx.numpy_helper.from_array(np.array([0.5, 2], np.float32), "w")
+    )
+    Path("weights").mkdir()
+    onnx.save(
+        model,
+        "weights/m.onnx",
+        save_as_external_data=True,
+        location="m.bin",
+        size_threshold=0,
+    )
+    words = ("gradient", "weights/m.onnx", "--of", "loss", "--wrt", "w", "-o", "g.onnx")
+    refused = command(*words)
+    assert refused.status == 1
+    assert "choose --external-data reference|copy" in refused.err
+    assert command(*words, "--external-data", "copy").status == 0
+    assert Path("g.onnx.data").stat().st_size == 8
+    result = command("run", "g.onnx", "n=3", "x=[1,3]")
+    assert result.out.splitlines()[2] == "w_grad : FLOAT[2] = [ 0.75, 36.  ]"

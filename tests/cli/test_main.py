@@ -1,0 +1,91 @@
+"""How the command ends: by a message, by Ctrl-C, or because nobody reads on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+
+from whileback.cli import commands
+
+WHILEBACK = (sys.executable, "-m", "whileback")
+
+
+def test_a_file_that_is_not_there(command: Command) -> None:
+    assert command("show", "powr.onnx.txt") == (
+        1,
+        "",
+        "error: 'powr.onnx.txt': does not exist; did you mean 'power.onnx.txt'?\n",
+    )
+
+
+def test_an_unknown_value(command: Command) -> None:
+    assert command("check", "power.onnx.txt", "--of", "los", "--wrt", "w") == (
+        1,
+        "",
+        "error: of= names 'los', but the main graph of model 'power' has no such value; did you "
+        "mean 'loss'?\n",
+    )
+
+
+def test_ctrl_c(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "show", interrupted)
+    assert command("show", "power.onnx.txt") == (130, "", "interrupted\n")
+
+
+def test_a_mistake_of_ours_shows_where_it_is(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(arguments: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(commands, "show", broken)
+    with pytest.raises(ZeroDivisionError):
+        command("show", "power.onnx.txt")
+
+
+def test_the_module_runs_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*WHILEBACK, "show", "m.onnx"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: 'm.onnx': does not exist; its folder is empty\n"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen([*WHILEBACK, "rules"], stdout=writing, stderr=subprocess.PIPE) as process:
+        os.close(writing)
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (141, b"")
+
+
+def test_a_signal_in_the_middle_leaves_no_traceback(tmp_path: Path) -> None:
+    fifo = tmp_path / "x.npy"
+    os.mkfifo(fifo)
+    words = [*WHILEBACK, "run", "m.onnx", f"x={fifo}"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
+        writing = open_for_a_reader(fifo, process)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        os.close(writing)
+    assert (process.returncode, errors) == (130, b"interrupted\n")
+
+
+def open_for_a_reader(fifo: Path, process: subprocess.Popen[bytes]) -> int:
+    """Open the FIFO once the process waits for what will be written into it."""
+    while process.poll() is None:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.01)
+    raise AssertionError("the command ended early")

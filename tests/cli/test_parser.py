@@ -1,0 +1,74 @@
+"""What a wrong call gets to read: usage, one line, status 2."""
+
+import pytest
+from tests.cli.conftest import Command
+
+import whileback
+from whileback.cli.parser import parse
+
+GRADIENT_USAGE = """\
+usage: whileback gradient [-h] --of NAME [NAME ...] --wrt NAME [NAME ...]
+                          [--reduce {sum}] -o FILE [--opset N]
+                          [--ir-version N] [--external-data {reference,copy}]
+                          [--force]
+                          MODEL
+"""
+
+
+@pytest.fixture(autouse=True)
+def _width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_no_command(command: Command) -> None:
+    assert command() == (
+        2,
+        "",
+        "usage: whileback [-h] [--version] COMMAND ...\n"
+        "error: the following arguments are required: COMMAND\n",
+    )
+
+
+def test_missing_arguments(command: Command) -> None:
+    assert command("gradient", "m.onnx") == (
+        2,
+        "",
+        f"{GRADIENT_USAGE}error: the following arguments are required: --of, --wrt, -o/--output\n",
+    )
+
+
+def test_unknown_option(command: Command) -> None:
+    result = command("show", "m.onnx", "--colour")
+    assert result.status == 2
+    assert result.err.splitlines()[-1] == "error: unrecognized argument: --colour"
+
+
+def test_a_word_too_many(command: Command) -> None:
+    result = command("show", "m.onnx", "x=3")
+    assert result.err.splitlines()[-1] == "error: unrecognized argument: x=3"
+
+
+def test_version(command: Command) -> None:
+    assert command("--version") == (0, f"whileback {whileback.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("m.onnx", "--of", "y", "--wrt", "w", "v", "x=x.npy", "n=3"),
+        ("m.onnx", "x=x.npy", "n=3", "--of", "y", "--wrt", "w", "v"),
+        ("m.onnx", "x=x.npy", "--of", "y", "--wrt", "w", "v", "n=3"),
+        ("--wrt", "w", "v", "--of", "y", "--seed", "0", "m.onnx", "x=x.npy", "n=3"),
+        ("m.onnx", "--of", "y", "--wrt", "w", "v", "--seed", "0", "x=x.npy", "n=3"),
+        ("m.onnx", "--wrt", "w", "v", "--of", "y", "x=x.npy", "n=3"),
+    ],
+)
+def test_inputs_may_stand_anywhere(words: tuple[str, ...]) -> None:
+    arguments = parse(("check", *words))
+    assert (arguments.model, arguments.of, arguments.wrt) == ("m.onnx", ["y"], ["w", "v"])
+    assert sorted(arguments.inputs) == ["n=3", "x=x.npy"]
+
+
+def test_names_with_an_equals_sign_are_names_where_there_are_no_inputs() -> None:
+    arguments = parse(("gradient", "m.onnx", "--of", "y", "--wrt", "a=b", "-o", "g.onnx"))
+    assert arguments.wrt == ["a=b"]

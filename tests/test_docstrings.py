@@ -1,0 +1,18 @@
+"""The examples in docstrings run, and say what they say."""
+
+import doctest
+import importlib
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "module", ["whileback", "whileback.api", "whileback.errors", "whileback.graph.names"]
+)
+def test_examples(module: str) -> None:
+    import onnx
+
+    tested = importlib.import_module(module)
+    result = doctest.testmod(tested, extraglobs={"onnx": onnx})
+    assert result.attempted > 0
+    assert result.failed == 0
