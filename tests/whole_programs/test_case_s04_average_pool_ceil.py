@@ -1,4 +1,4 @@
-"""Conformance case S4: AveragePool with `ceil_mode`: windows that stick out average what is there."""
+"""Conformance case S4: AveragePool with `ceil_mode`: windows that stick out average the rest."""
 
 import numpy as np
 import pytest

@@ -39,7 +39,8 @@ def test_by_hand(seed):
 
 @pytest.mark.parametrize("opset", [17, 21])
 @pytest.mark.parametrize(("x", "s", "axis"), [
-    ("2,3", "3", 1), ("N,3", "3", -1), ("2,3,2", "3,2", 1), ("N,A,B", "B", -1), ("N,A,B", "A,B", -2),
+    ("2,3", "3", 1), ("N,3", "3", -1), ("2,3,2", "3,2", 1),
+    ("N,A,B", "B", -1), ("N,A,B", "A,B", -2),
 ])  # fmt: skip
 @pytest.mark.parametrize("bias", [", bias", ""])
 def test_shapes(x, s, axis, bias, opset):

@@ -1,4 +1,4 @@
-"""Conformance case S12: Sum, and its relatives, of one and of several operands of several shapes."""
+"""Conformance case S12: Sum, and its relatives, of one operand and of three of other shapes."""
 
 import pytest
 from tests.judge import assert_gradient
@@ -33,12 +33,10 @@ def test_shapes(op, shapes):
     result = ",".join(f"R{axis}" for axis in range(rank))
     inputs = ", ".join(f"float[{s}] {n}" for s, n in zip(shapes, "abc", strict=True))
     model = f"({inputs}) => (float[{result}] y) {{ y = {op}(a, b, c) }}"
-    a, b, c = (
-        ([0.5, 1, -1], [[0.25, -2, 0.75]], [[1.5], [-0.5]]) if shapes[0] == "A" else [None] * 3
-    )
-    given = {"a": a, "b": b, "c": c} if a else {}
-    if shapes[0] == "1":
-        given = {"c": [[0.5, -0.25]]}
+    given = {
+        "A": {"a": [0.5, 1, -1], "b": [[0.25, -2, 0.75]], "c": [[1.5], [-0.5]]},
+        "1": {"c": [[0.5, -0.25]]},
+    }.get(shapes[0], {})
     assert_gradient(model, ["y"], ["a", "b", "c"], given)
 
 
