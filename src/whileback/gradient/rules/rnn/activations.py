@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from whileback.errors import GraphError, nearest
+from whileback.errors import GraphError, UnsupportedError, nearest
 from whileback.gradient.backward import GradientBuilder
 
 __all__ = ["Activation", "activations"]
@@ -15,7 +15,11 @@ __all__ = ["Activation", "activations"]
 
 @dataclass(frozen=True)
 class Activation:
-    """One activation function with its parameters; knows its value and its slope."""
+    """One activation function with its parameters: emits its values and its slopes.
+
+    At a kink the slope is that of the operator of the same name: 0 for Relu, HardSigmoid and
+    ThresholdedRelu, α for LeakyRelu and Elu.
+    """
 
     name: str
     alpha: float = 0.0
@@ -24,7 +28,7 @@ class Activation:
     @property
     def slope_needs_argument(self) -> bool:
         """Tell whether the slope is not known from the value alone."""
-        return self.name not in ("Sigmoid", "Tanh", "Relu")
+        return self.name not in ("Relu", "Sigmoid", "Tanh")
 
     def value(self, op: GradientBuilder, z: ir.Value) -> ir.Value:
         """Return the function's value at z."""
@@ -37,120 +41,134 @@ class Activation:
 
 @dataclass(frozen=True)
 class _Function:
-    """How to emit a function and its derivative; defaults where it has parameters."""
+    """How to emit a function's value at z, and its slope at z where the value is y.
+
+    `parameters` are the ones it takes, with ONNX Runtime's defaults; None where the ONNX
+    specification has another default.
+    """
 
     value: Callable[[GradientBuilder, Activation, ir.Value], ir.Value]
     slope: Callable[[GradientBuilder, Activation, ir.Value, ir.Value], ir.Value]
-    alpha: float | None = None
-    beta: float | None = None
+    parameters: tuple[tuple[str, float | None], ...] = ()
 
 
-def _where(op: GradientBuilder, condition: ir.Value, like: ir.Value, slope: float) -> ir.Value:
-    """Return the slope where the condition holds, else 0; a piecewise constant."""
-    return op.Mul(op.Cast(condition, to=int(like.dtype or ir.DataType.FLOAT)), slope)
-
-
-def _inside(op: GradientBuilder, y: ir.Value) -> ir.Value:
-    return op.And(op.Greater(y, 0.0), op.Less(y, 1.0))
+def _step(
+    op: GradientBuilder, condition: ir.Value, like: ir.Value, high: float, low: float
+) -> ir.Value:
+    """Return one of two numbers of the type of `like`, by the condition."""
+    return op.Where(condition, op.constant(high, like.dtype), op.constant(low, like.dtype))
 
 
 def _scaled_tanh_slope(op: GradientBuilder, f: Activation, z: ir.Value) -> ir.Value:
-    inner = op.Tanh(op.Mul(z, f.beta))
-    return op.Mul(op.Sub(1.0, op.Mul(inner, inner)), f.alpha * f.beta)
-
-
-def _elu_slope(op: GradientBuilder, f: Activation, z: ir.Value, y: ir.Value) -> ir.Value:
-    return op.Where(op.Less(z, 0.0), op.Add(y, f.alpha), op.constant(1.0, z.dtype))
-
-
-def _leaky_slope(op: GradientBuilder, f: Activation, z: ir.Value) -> ir.Value:
-    sides = op.constant(f.alpha, z.dtype), op.constant(1.0, z.dtype)
-    return op.Where(op.Less(z, 0.0), *sides)
+    tanh = op.Tanh(op.Mul(z, f.beta))
+    return op.Mul(op.Sub(1.0, op.Mul(tanh, tanh)), f.alpha * f.beta)
 
 
 def _softsign_slope(op: GradientBuilder, z: ir.Value) -> ir.Value:
-    root = op.Reciprocal(op.Add(op.Abs(z), 1.0))
-    return op.Mul(root, root)
+    size = op.Add(op.Abs(z), 1.0)
+    return op.Reciprocal(op.Mul(size, size))
 
 
-# At a kink the slope is that of the operator of the same name: 0 for Relu, HardSigmoid and
-# ThresholdedRelu, 1 for LeakyRelu and Elu.
+def _within_unit(op: GradientBuilder, y: ir.Value) -> ir.Value:
+    return op.And(op.Greater(y, 0.0), op.Less(y, 1.0))
+
+
 _FUNCTIONS = {
-    "Sigmoid": _Function(
-        lambda op, f, z: op.Sigmoid(z), lambda op, f, z, y: op.Sub(y, op.Mul(y, y))
-    ),
-    "Tanh": _Function(lambda op, f, z: op.Tanh(z), lambda op, f, z, y: op.Sub(1.0, op.Mul(y, y))),
-    "Relu": _Function(
-        lambda op, f, z: op.Relu(z), lambda op, f, z, y: _where(op, op.Greater(y, 0.0), z, 1.0)
-    ),
     "Affine": _Function(
         lambda op, f, z: op.Add(op.Mul(z, f.alpha), f.beta),
         lambda op, f, z, y: op.expand(op.constant(f.alpha, z.dtype), z),
-        alpha=0.0,
-        beta=0.0,
+        (("alpha", None), ("beta", None)),
+    ),
+    "Elu": _Function(
+        lambda op, f, z: op.Elu(z, alpha=f.alpha),
+        lambda op, f, z, y: op.Where(
+            op.Greater(z, 0.0), op.constant(1.0, z.dtype), op.Add(y, f.alpha)
+        ),
+        (("alpha", 1.0),),
+    ),
+    "HardSigmoid": _Function(
+        lambda op, f, z: op.HardSigmoid(z, alpha=f.alpha, beta=f.beta),
+        lambda op, f, z, y: _step(op, _within_unit(op, y), z, f.alpha, 0.0),
+        (("alpha", 0.2), ("beta", 0.5)),
     ),
     "LeakyRelu": _Function(
         lambda op, f, z: op.LeakyRelu(z, alpha=f.alpha),
-        lambda op, f, z, y: _leaky_slope(op, f, z),
-        alpha=0.01,
+        lambda op, f, z, y: _step(op, op.Greater(z, 0.0), z, 1.0, f.alpha),
+        (("alpha", 0.01),),
     ),
-    "ThresholdedRelu": _Function(
-        lambda op, f, z: op.ThresholdedRelu(z, alpha=f.alpha),
-        lambda op, f, z, y: _where(op, op.Greater(z, f.alpha), z, 1.0),
-        alpha=0.0,
+    "Relu": _Function(
+        lambda op, f, z: op.Relu(z),
+        lambda op, f, z, y: _step(op, op.Greater(y, 0.0), y, 1.0, 0.0),
     ),
     "ScaledTanh": _Function(
         lambda op, f, z: op.Mul(op.Tanh(op.Mul(z, f.beta)), f.alpha),
         lambda op, f, z, y: _scaled_tanh_slope(op, f, z),
-        alpha=0.0,
-        beta=0.0,
+        (("alpha", None), ("beta", None)),
     ),
-    "HardSigmoid": _Function(
-        lambda op, f, z: op.HardSigmoid(z, alpha=f.alpha, beta=f.beta),
-        lambda op, f, z, y: _where(op, _inside(op, y), z, f.alpha),
-        alpha=0.2,
-        beta=0.5,
+    "Sigmoid": _Function(
+        lambda op, f, z: op.Sigmoid(z),
+        lambda op, f, z, y: op.Sub(y, op.Mul(y, y)),
     ),
-    "Elu": _Function(
-        lambda op, f, z: op.Elu(z, alpha=f.alpha),
-        _elu_slope,
-        alpha=1.0,
+    "Softplus": _Function(
+        lambda op, f, z: op.Softplus(z),
+        lambda op, f, z, y: op.Sigmoid(z),
     ),
     "Softsign": _Function(
-        lambda op, f, z: op.Softsign(z), lambda op, f, z, y: _softsign_slope(op, z)
+        lambda op, f, z: op.Softsign(z),
+        lambda op, f, z, y: _softsign_slope(op, z),
     ),
-    "Softplus": _Function(lambda op, f, z: op.Softplus(z), lambda op, f, z, y: op.Sigmoid(z)),
+    "Tanh": _Function(
+        lambda op, f, z: op.Tanh(z),
+        lambda op, f, z, y: op.Sub(1.0, op.Mul(y, y)),
+    ),
+    "ThresholdedRelu": _Function(
+        lambda op, f, z: op.ThresholdedRelu(z, alpha=f.alpha),
+        lambda op, f, z, y: _step(op, op.Greater(z, f.alpha), z, 1.0, 0.0),
+        (("alpha", None),),
+    ),
 }
+# Runtimes take the names in any case.
 _NAMES = {name.lower(): name for name in _FUNCTIONS}
 
 
 def activations(node: ir.Node, defaults: tuple[str, ...], directions: int) -> list[Activation]:
-    """Return the node's activation functions, those of one direction after the other.
+    """Return a recurrent node's activation functions, one direction after the other.
 
-    Parameters are taken from `activation_alpha` and `activation_beta` in the order of the
-    functions that have them; where these lists end, ONNX Runtime's defaults hold.
+    Each takes the parameters that it has from the front of `activation_alpha` and
+    `activation_beta`.
+
+    Args:
+        node: an LSTM, GRU or RNN.
+        defaults: the functions of one direction if the node names none.
+        directions: how many directions the node has.
 
     Raises:
         GraphError: a name is not one that ONNX lists.
+        UnsupportedError: a parameter is left out whose default is not the same everywhere.
     """
-    given = node.attributes.get("activations")
-    names = list(given.as_strings()) if given else list(defaults) * directions
-    alphas, betas = (
-        iter(node.attributes.get_floats(f"activation_{each}", ())) for each in ("alpha", "beta")
-    )
-    return [_activation(node, name, alphas, betas) for name in names]
+    names = node.attributes.get_strings("activations", defaults * directions)
+    given = {
+        each: iter(node.attributes.get_floats(f"activation_{each}", ()))
+        for each in ("alpha", "beta")
+    }
+    return [_activation(node, name, given) for name in names]
 
 
-def _activation(
-    node: ir.Node, name: str, alphas: Iterator[float], betas: Iterator[float]
-) -> Activation:
+def _activation(node: ir.Node, name: str, given: dict[str, Iterator[float]]) -> Activation:
     known = _NAMES.get(name.lower())
     if known is None:
         raise GraphError(
-            f"Node '{node.name}' ({node.op_type}) names the activation function '{name}', which "
-            f"recurrent operators do not have. {nearest(name, _FUNCTIONS)}"
+            f"Node '{node.name}' ({node.op_type}) has the activation function '{name}', which is "
+            f"none of those that ONNX lists: {nearest(name, _FUNCTIONS)}"
         )
-    function = _FUNCTIONS[known]
-    alpha = 0.0 if function.alpha is None else next(alphas, function.alpha)
-    beta = 0.0 if function.beta is None else next(betas, function.beta)
-    return Activation(known, alpha, beta)
+    parameters = {}
+    for parameter, default in _FUNCTIONS[known].parameters:
+        value = next(given[parameter], default)
+        if value is None:
+            raise UnsupportedError(
+                f"Node '{node.name}' ({node.op_type}) leaves out the {parameter} of its activation "
+                f"function '{known}', for which runtimes have different defaults. State it in "
+                f"the attribute 'activation_{parameter}'."
+            )
+        parameters[parameter] = value
+    return Activation(known, **parameters)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.rules.inputs import optional, required
 from whileback.gradient.rules.rnn.activations import activations
 from whileback.gradient.rules.rnn.direction import (
     Dim,
@@ -20,13 +21,12 @@ from whileback.gradient.rules.rnn.direction import (
 
 __all__ = ["Layer"]
 
-# Where the axes of `layout=1` go, for X and the states, and for Y; and where they come from.
-SWAPPED = [1, 0, 2]
-TIME_FIRST, BATCH_FIRST = [1, 2, 0, 3], [2, 0, 1, 3]
+# How `layout=1` becomes time first: for X and the states, which goes both ways, and for Y.
+SWAPPED, TIME_FIRST = [1, 0, 2], [1, 2, 0, 3]
 
 
 class Layer:
-    """A recurrent node with time as its first axis."""
+    """A recurrent node with time first, whatever its layout."""
 
     def __init__(
         self, op: GradientBuilder, node: ir.Node, gates: int, defaults: tuple[str, ...]
@@ -36,46 +36,33 @@ class Layer:
         self.gates = gates
         self.kind = node.attributes.get_string("direction", "forward")
         self.count = 2 if self.kind == "bidirectional" else 1
-        self.hidden = node.attributes.get_int("hidden_size", 0)
+        self.hidden = node.attributes.get_int("hidden_size")
         self.batch_first = bool(node.attributes.get_int("layout", 0))
-        self.functions = activations(node, defaults, self.count)
+        self.activations = activations(node, defaults, self.count)
         self.dims = _dims(node, self.batch_first)
-        X = self._moved(self.input(Input.X), SWAPPED)
+        X = self._moved(required(node, Input.X), SWAPPED)
         self.lengths = self._lengths()
         self.valid = self._valid(X)
         self.X = X if self.valid is None else op.Where(self.valid, X, 0.0)
-
-    def input(self, which: Input) -> ir.Value:
-        """Return an input that is there."""
-        value = self.node.inputs[which]
-        assert value is not None
-        return value
-
-    def has(self, which: Input) -> bool:
-        """Tell whether the node has this input."""
-        return which < len(self.node.inputs) and self.node.inputs[which] is not None
 
     def directions(
         self, dY: ir.Value | None, dY_h: ir.Value | None, dY_c: ir.Value | None = None
     ) -> list[Direction]:
         """Return the node's directions, each with its share of the inputs and cotangents."""
-        op = self.op
-        Y = self._moved(_sequence(op, self.node), TIME_FIRST)
+        Y = self._moved(_sequence(self.op, self.node), TIME_FIRST)
         if dY is not None:
             dY = self._moved(dY, TIME_FIRST)
             if self.valid is not None:
-                dY = op.Where(op.Unsqueeze(self.valid, [1]), dY, 0.0)
+                dY = self.op.Where(self.op.Unsqueeze(self.valid, [1]), dY, 0.0)
         return [self._direction(side, Y, dY, dY_h, dY_c) for side in range(self.count)]
 
     def gradients(self, directions: Sequence[Gradients]) -> list[ir.Value | None]:
-        """Join the gradients of the directions to one for each input of the node, in order."""
-        known = list(Input)[: len(self.node.inputs)]
-        wanted = {which for which in known if self.node.inputs[which] in self.op.active}
+        """Join the wanted gradients of the directions to one for each input, in order."""
         return [
             self._joined(which, [each[which]() for each in directions])
-            if which in wanted and which in directions[0]
+            if which in directions[0] and value in self.op.active
             else None
-            for which in known
+            for which, value in zip(Input, self.node.inputs, strict=False)
         ]
 
     def _direction(
@@ -86,37 +73,34 @@ class Layer:
         dY_h: ir.Value | None,
         dY_c: ir.Value | None,
     ) -> Direction:
-        op, each, rows = self.op, len(self.functions) // self.count, self.gates * self.hidden
+        functions = len(self.activations) // self.count
         reverse = self.kind == "reverse" or side == 1
-        sequence = [*self.dims, self.hidden]
-        h, c = self._initial(Input.INITIAL_H, side), self._initial(Input.INITIAL_C, side)
-        left = shaped(self._share(Y, side, axis=1), sequence)
+        stack = [*self.dims, self.hidden]
+        h = self._state(optional(self.node, Input.INITIAL_H), side)
+        left = shaped(self._share(Y, side, axis=1), stack)
         if reverse and self.valid is not None:
-            left = shaped(op.Where(self.valid, left, h), sequence)
+            left = shaped(self.op.Where(self.valid, left, h), stack)
         return Direction(
-            op=op,
+            op=self.op,
             node=self.node,
             reverse=reverse,
             hidden=self.hidden,
             dims=self.dims,
-            activations=self.functions[side * each : side * each + each],
+            activations=self.activations[side * functions : (side + 1) * functions],
             valid=self.valid,
             X=self.X,
-            W=self._share(self.input(Input.W), side),
-            R=shaped(self._share(self.input(Input.R), side), [rows, self.hidden]),
+            W=self._share(required(self.node, Input.W), side),
+            R=self._recurrent_weights(side),
             biases=self._biases(side),
-            P=self._share(self.input(Input.P), side) if self.has(Input.P) else None,
+            P=self._peepholes(side),
             h=h,
-            c=c,
+            c=self._state(optional(self.node, Input.INITIAL_C), side),
             Y=left,
-            found=shifted(op, left, h, reverse),
-            dY=None if dY is None else shaped(self._share(dY, side, axis=1), sequence),
+            found=shifted(self.op, left, h, reverse),
+            dY=None if dY is None else shaped(self._share(dY, side, axis=1), stack),
             dh=self._last(dY_h, side),
             dc=self._last(dY_c, side),
         )
-
-    def _initial(self, which: Input, side: int) -> ir.Value:
-        return self._state(self.input(which) if self.has(which) else None, side)
 
     def _share(self, value: ir.Value, side: int, axis: int = 0) -> ir.Value:
         """Return what belongs to one direction, without the axis of directions."""
@@ -124,33 +108,41 @@ class Layer:
             return self.op.Squeeze(value, [axis])
         return self.op.Gather(value, side, axis=axis)
 
+    def _recurrent_weights(self, side: int) -> ir.Value:
+        R = self._share(required(self.node, Input.R), side)
+        return shaped(R, [self.gates * self.hidden, self.hidden])
+
+    def _biases(self, side: int) -> Values:
+        B = optional(self.node, Input.B)
+        if B is None:
+            return ()
+        attributes = {"axis": 0, "num_outputs": 2}
+        return self.op.emit("Split", [self._share(B, side)], attributes, outputs=2)
+
+    def _peepholes(self, side: int) -> ir.Value | None:
+        P = optional(self.node, Input.P)
+        return None if P is None else shaped(self._share(P, side), [3 * self.hidden])
+
     def _state(self, value: ir.Value | None, side: int) -> ir.Value:
-        """Return a direction's initial state, or a state's cotangent; zeros if there is none."""
+        """Return a state of one direction, or its cotangent; zeros if there is none."""
         op, dims = self.op, [self.dims[1], self.hidden]
         if value is not None:
             return shaped(self._share(self._moved(value, SWAPPED), side), dims)
         size = op.Concat(op.dim(self.X, 1), [self.hidden], axis=0)
-        return shaped(op.Expand(op.constant(0.0, self.X.dtype), size), dims)
+        return shaped(op.Expand(op.constant(0, self.X.dtype), size), dims)
 
     def _last(self, cotangent: ir.Value | None, side: int) -> ir.Value:
-        """Return the cotangent of a last state; of a sequence of no steps that is always zero."""
-        dh = self._state(cotangent, side)
+        """Return the cotangent of a last state; a sequence of no steps has zeros as last state."""
+        state = self._state(cotangent, side)
         if cotangent is None or self.lengths is None:
-            return dh
+            return state
         some = self.op.Greater(self.op.Unsqueeze(self.lengths, [1]), 0)
-        return shaped(self.op.Where(some, dh, 0.0), [self.dims[1], self.hidden])
-
-    def _biases(self, side: int) -> Values:
-        if not self.has(Input.B):
-            return ()
-        bias = self._share(self.input(Input.B), side)
-        return self.op.emit("Split", [bias], {"axis": 0, "num_outputs": 2}, 2)
+        return shaped(self.op.Where(some, state, 0.0), [self.dims[1], self.hidden])
 
     def _lengths(self) -> ir.Value | None:
         """Return the number of steps of each sequence, INT64[B]; None if all have T."""
-        if not self.has(Input.SEQUENCE_LENS):
-            return None
-        return self.op.Cast(self.input(Input.SEQUENCE_LENS), to=int(ir.DataType.INT64))
+        lengths = optional(self.node, Input.SEQUENCE_LENS)
+        return None if lengths is None else self.op.Cast(lengths, to=int(ir.DataType.INT64))
 
     def _valid(self, X: ir.Value) -> ir.Value | None:
         """Return which steps are within their sequence, BOOL[T,B,1]; None if all are."""
@@ -161,29 +153,26 @@ class Layer:
         valid = op.Less(op.Unsqueeze(steps, [1, 2]), op.Unsqueeze(self.lengths, [1]))
         return shaped(valid, [*self.dims, 1])
 
-    def _moved(self, value: ir.Value, perm: list[int]) -> ir.Value:
-        return self.op.Transpose(value, perm=perm) if self.batch_first else value
+    def _moved(self, value: ir.Value, permutation: list[int]) -> ir.Value:
+        return self.op.Transpose(value, perm=permutation) if self.batch_first else value
 
     def _joined(self, which: Input, parts: Sequence[ir.Value]) -> ir.Value:
+        """Return the gradient of an input: X serves all directions, the rest has one part each."""
         op = self.op
         if which == Input.X:
-            total = op.add(*parts)
-            assert total is not None
+            total = parts[0] if len(parts) == 1 else op.Add(*parts)
             return self._moved(total, SWAPPED)
         rows = [op.Unsqueeze(part, [0]) for part in parts]
         joined = rows[0] if len(rows) == 1 else op.Concat(*rows, axis=0)
-        if which in (Input.INITIAL_H, Input.INITIAL_C):
-            return self._moved(joined, SWAPPED)
-        return joined
+        is_state = which in (Input.INITIAL_H, Input.INITIAL_C)
+        return self._moved(joined, SWAPPED) if is_state else joined
 
 
 def _dims(node: ir.Node, batch_first: bool) -> tuple[Dim, Dim]:
     """Return the number of steps and of sequences, as symbols where nothing is known."""
-    X = node.inputs[Input.X]
-    shape = None if X is None else X.shape
+    shape = required(node, Input.X).shape
     if shape is None:
-        unknown = (ir.SymbolicDim(f"{node.name}/{each}") for each in ("steps", "sequences"))
-        return next(unknown), next(unknown)
+        return ir.SymbolicDim(f"{node.name}/steps"), ir.SymbolicDim(f"{node.name}/sequences")
     return (shape[1], shape[0]) if batch_first else (shape[0], shape[1])
 
 

@@ -60,25 +60,25 @@ def _cells(d: Direction, peepholes: Values) -> _Cells:
     zi, zo, zf, zg = d.split(d.stack(sums, 4), 4, axis=2)
     candidate = d.gate(zg, g)
     if peepholes:
-        found = _cells_found(d, zi, zf, candidate.value, peepholes)
-        zi, zf = (op.Add(z, op.Mul(found, P)) for z, P in ((zi, peepholes[0]), (zf, peepholes[2])))
-    input = d.gate(zi, f)
-    forget = _forget(d, zf, input)
-    added = op.Mul(input.value, candidate.value)
-    if peepholes:
-        left = op.Add(op.Mul(forget.value, found), added)
-        zo = op.Add(zo, op.Mul(left, peepholes[1]))
+        Pi, Po, Pf = peepholes
+        found = _cells_found(d, zi, zf, candidate.value, Pi, Pf)
+        i = d.gate(op.Add(zi, op.Mul(found, Pi)), f)
+        forget = _forget(d, op.Add(zf, op.Mul(found, Pf)), i)
+        left = op.Add(op.Mul(forget.value, found), op.Mul(i.value, candidate.value))
+        o = d.gate(op.Add(zo, op.Mul(left, Po)), f)
     else:
-        left = _cells_left(d, forget.value, added)
+        i, o = d.gate(zi, f), d.gate(zo, f)
+        forget = _forget(d, zf, i)
+        left = _cells_left(d, forget.value, op.Mul(i.value, candidate.value))
         found = shifted(op, left, d.c, d.reverse)
-    return _Cells(found, left, input, d.gate(zo, f), forget, candidate, Gate.of(op, left, h))
+    return _Cells(found, left, i, o, forget, candidate, Gate.of(op, left, h))
 
 
-def _forget(d: Direction, z: ir.Value, input: Gate) -> Gate:
+def _forget(d: Direction, z: ir.Value, i: Gate) -> Gate:
     """Return the forget gate; `input_forget` makes it 1 - i, whatever its own sum is."""
     if not d.node.attributes.get_int("input_forget", 0):
         return d.gate(z, d.activations[0])
-    return Gate(d.op.Sub(1.0, input.value), d.op.zeros_like(z))
+    return Gate(d.op.Sub(1.0, i.value), d.op.zeros_like(z))
 
 
 def _cells_left(d: Direction, forget: ir.Value, added: ir.Value) -> ir.Value:
@@ -96,10 +96,9 @@ def _cells_left(d: Direction, forget: ir.Value, added: ir.Value) -> ir.Value:
 
 
 def _cells_found(
-    d: Direction, zi: ir.Value, zf: ir.Value, candidate: ir.Value, peepholes: Values
+    d: Direction, zi: ir.Value, zf: ir.Value, candidate: ir.Value, Pi: ir.Value, Pf: ir.Value
 ) -> ir.Value:
     """Return c' of all steps where the gates depend on it."""
-    Pi, _, Pf = peepholes
     coupled = d.node.attributes.get_int("input_forget", 0)
 
     def step(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
