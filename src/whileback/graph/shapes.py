@@ -131,6 +131,11 @@ class Shapes:
         """Keep new symbols apart from those that the graph already uses."""
         self._context.reserve_symbol_names(_symbols(graph))
 
+    def new_dim(self) -> ir.SymbolicDim:
+        """Return a dimension of which nothing is known, not even that it equals another one."""
+        dim: ir.SymbolicDim = self._context.new_symbolic_dim()
+        return dim
+
     def infer_graph(self, graph: ir.Graph) -> None:
         """Infer every value of the graph and of its subgraphs; declared shapes are refined.
 
@@ -155,7 +160,7 @@ class Shapes:
         if is_standard(node, "If"):
             self._infer_if(node)
         elif is_misjudged(node):
-            infer_rank(node, self._context.new_symbolic_dim)
+            infer_rank(node, self.new_dim)
         else:
             self._infer_operator(node)
             complete_types(node, self._context.get_opset_version(node.domain))
@@ -178,7 +183,7 @@ class Shapes:
                 f"Node '{node.name}' ({node.op_type}) is not valid: {error}. "
                 "Correct the model: its runtime would refuse it too."
             ) from error
-        forget_guesses(node, self._context.new_symbolic_dim)
+        forget_guesses(node, self.new_dim)
         for value, shape in zip(node.outputs, declared, strict=True):
             value.shape = _filled(value.shape, shape)
 
@@ -261,7 +266,7 @@ class Shapes:
             return None
         return ir.Shape(
             [
-                self._context.new_symbolic_dim()
+                self.new_dim()
                 if not isinstance(dim, int) and dim.value in self._relaxed
                 else dim
                 for dim in shape
@@ -272,7 +277,7 @@ class Shapes:
         for scan in view.scan_inputs:
             if scan.stack.shape is not None:
                 return list(scan.stack.shape)[scan.axis]
-        return self._context.new_symbolic_dim()
+        return self.new_dim()
 
     def _set_shape(self, value: ir.Value, shape: ir.Shape | None) -> None:
         if shape is not None:
@@ -284,7 +289,7 @@ class Shapes:
             return None
         pairs = zip(a, b, strict=True)
         return ir.Shape(
-            [m if same_dim(m, n) else self._context.new_symbolic_dim() for m, n in pairs]
+            [m if same_dim(m, n) else self.new_dim() for m, n in pairs]
         )
 
 

@@ -39,7 +39,7 @@ class Layer:
         self.hidden = node.attributes.get_int("hidden_size")
         self.batch_first = bool(node.attributes.get_int("layout", 0))
         self.activations = activations(node, defaults, self.count)
-        self.dims = _dims(node, self.batch_first)
+        self.dims = _dims(op, node, self.batch_first)
         X = self._moved(required(node, Input.X), SWAPPED)
         self.lengths = self._lengths()
         self.valid = self._valid(X)
@@ -168,11 +168,11 @@ class Layer:
         return self._moved(joined, SWAPPED) if is_state else joined
 
 
-def _dims(node: ir.Node, batch_first: bool) -> tuple[Dim, Dim]:
+def _dims(op: GradientBuilder, node: ir.Node, batch_first: bool) -> tuple[Dim, Dim]:
     """Return the number of steps and of sequences, as symbols where nothing is known."""
     shape = required(node, Input.X).shape
     if shape is None:
-        return ir.SymbolicDim(f"{node.name}/steps"), ir.SymbolicDim(f"{node.name}/sequences")
+        return op.shapes.new_dim(), op.shapes.new_dim()
     return (shape[1], shape[0]) if batch_first else (shape[0], shape[1])
 
 
