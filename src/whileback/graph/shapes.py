@@ -126,6 +126,7 @@ class Shapes:
         registry.collect()
         self._context = ShapeInferenceContext(opset_imports, policy="refine")
         self._relaxed: set[str] = set()
+        self._interface: set[ir.Value] = set()
 
     def reserve(self, graph: ir.Graph) -> None:
         """Keep new symbols apart from those that the graph already uses."""
@@ -141,6 +142,10 @@ class Shapes:
 
         Raises: GraphError for an operator whose inputs have wrong types or counts.
         """
+        self._interface = set(graph.outputs)
+        self._infer_nodes(graph)
+
+    def _infer_nodes(self, graph: ir.Graph) -> None:
         for value in graph.initializers.values():
             if value.const_value is not None:
                 value.shape = ir.Shape(value.const_value.shape.numpy())
@@ -156,7 +161,7 @@ class Shapes:
             self._infer_loop(loop_view(node))
             return
         for inner in subgraphs(node):
-            self.infer_graph(inner)
+            self._infer_nodes(inner)
         if is_standard(node, "If"):
             self._infer_if(node)
         elif is_misjudged(node):
@@ -174,7 +179,10 @@ class Shapes:
         for value in node.inputs:
             if value is not None:
                 self._context.name_anonymous_dims(value)
-        declared = [_without_symbols(value) for value in node.outputs]
+        declared = [value.shape for value in node.outputs]
+        for value in node.outputs:
+            if value not in self._interface:
+                value.shape = _without_symbols(value.shape)
         try:
             with defaults_hidden(node):
                 function(self._context, node)
@@ -199,7 +207,7 @@ class Shapes:
         declared = [(value, value.shape) for value in _inner_values(view.body)]
         attempts = 2 + sum(len(carry.input.shape or ()) for carry in view.carries)
         for _ in range(attempts):
-            self.infer_graph(view.body)
+            self._infer_nodes(view.body)
             if not self._relax_carries(view):
                 break
             for value, shape in declared:
@@ -266,9 +274,7 @@ class Shapes:
             return None
         return ir.Shape(
             [
-                self.new_dim()
-                if not isinstance(dim, int) and dim.value in self._relaxed
-                else dim
+                self.new_dim() if not isinstance(dim, int) and dim.value in self._relaxed else dim
                 for dim in shape
             ]
         )
@@ -288,9 +294,7 @@ class Shapes:
         if a is None or b is None or len(a) != len(b):
             return None
         pairs = zip(a, b, strict=True)
-        return ir.Shape(
-            [m if same_dim(m, n) else self.new_dim() for m, n in pairs]
-        )
+        return ir.Shape([m if same_dim(m, n) else self.new_dim() for m, n in pairs])
 
 
 def _prefer(actual: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
@@ -314,12 +318,11 @@ def _renamed(shape: ir.Shape | None, names: dict[str, int | ir.SymbolicDim]) -> 
     )
 
 
-def _without_symbols(value: ir.Value) -> ir.Shape | None:
-    """Forget the declared symbols of a value, since inferred ones relate it to others."""
-    shape = value.shape
-    if shape is not None and not value.is_graph_output() and not shape.is_static():
-        value.shape = ir.Shape([dim if isinstance(dim, int) else None for dim in shape])
-    return shape
+def _without_symbols(shape: ir.Shape | None) -> ir.Shape | None:
+    """Forget declared symbols, since inferred ones relate a value to others."""
+    if shape is None or shape.is_static():
+        return shape
+    return ir.Shape([dim if isinstance(dim, int) else None for dim in shape])
 
 
 def _filled(shape: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
