@@ -215,11 +215,11 @@ class Shapes:
         self._finish_loop(view)
 
     def _start_loop(self, view: LoopView) -> None:
-        if view.trip is not None:
-            for value, dtype in ((view.trip, ir.DataType.INT64), (view.proceed, ir.DataType.BOOL)):
-                if value is not None:
-                    value.type = value.type or ir.TensorType(dtype)
-                    value.shape = value.shape or ir.Shape([])
+        """Give the body's inputs the types, shapes and symbols that they have outside."""
+        for value, dtype in ((view.trip, ir.DataType.INT64), (view.proceed, ir.DataType.BOOL)):
+            if value is not None:
+                value.type = value.type or ir.TensorType(dtype)
+                value.shape = value.shape or ir.Shape([])
         known = [(c.input, c.initial.type, c.initial.shape) for c in view.carries]
         for scan in view.scan_inputs:
             known.append((scan.row, scan.stack.type, _without(scan.stack.shape, scan.axis)))
@@ -228,8 +228,8 @@ class Shapes:
             declared, value.type = value.shape, value.type or type_
             value.shape = _prefer(shape, declared)
             for inner, actual in zip(declared or (), value.shape or (), strict=False):
-                if not isinstance(inner, int) and inner.value is not None:
-                    outer.setdefault(inner.value, actual)
+                outer.setdefault("" if isinstance(inner, int) else inner.value or "", actual)
+        outer.pop("", None)
         for value in _inner_values(view.body):
             value.shape = _renamed(value.shape, outer)
 

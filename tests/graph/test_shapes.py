@@ -1,0 +1,108 @@
+"""Inference of shapes, above all of what loops carry."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+from tests.judge import parse
+
+from whileback.errors import GraphError
+from whileback.graph.scopes import definitions, subgraphs, walk
+from whileback.graph.shapes import Shapes, describe, same_dim, same_shape, size, static_shape
+
+
+def inferred(text: str) -> dict[str, str]:
+    """Return the types of all values, bodies included."""
+    model = parse(text)
+    Shapes(model.graph.opset_imports).infer_graph(model.graph)
+    graphs = [model.graph, *(inner for node in walk(model.graph) for inner in subgraphs(node))]
+    return {str(v.name): describe(v) for each in graphs for v in definitions(each)}
+
+
+def test_a_carried_value_has_the_shape_of_its_initial_value() -> None:
+    shapes = inferred(
+        """(int64 M, float[N,4] x, float[4,4] w) => (float[A,B] y) {
+      y = Loop(M, , x) <body = b (int64 i, bool c, float v) => (bool go, float u) {
+        go = Identity(c)
+        u = MatMul(v, w)
+      }>
+    }""".replace("float v)", "float[P,Q] v)").replace("float u)", "float[R,S] u)")
+    )
+    assert shapes["v"] == shapes["u"] == "FLOAT[N,4]"
+
+
+def test_a_dimension_that_a_trip_changes_is_forgotten_and_no_other() -> None:
+    shapes = inferred("""(int64 M, float[2,4] x) => (float[A,B] y) {
+      y = Loop(M, , x) <body = b (int64 i, bool c, float[P,Q] v) => (bool go, float[R,S] u) {
+        go = Identity(c)
+        u = Concat<axis = 0>(v, v)
+      }>
+    }""")
+    assert shapes["v"].endswith(",4]")
+    assert not shapes["v"].startswith("FLOAT[2")
+
+
+def test_what_depends_on_a_forgotten_dimension_is_inferred_anew() -> None:
+    shapes = inferred("""(int64 M, float[2,4] x) => (float[A,B] y) {
+      y = Loop(M, , x) <body = b (int64 i, bool c, float[P,Q] v) => (bool go, float[R,S] u) {
+        go = Identity(c)
+        d = Neg(v)
+        u = Concat<axis = 0>(d, v)
+      }>
+    }""")
+    assert shapes["d"] == shapes["v"] != "FLOAT[2,4]"
+
+
+def test_symbols_of_a_body_are_those_of_the_values_outside() -> None:
+    shapes = inferred("""(int64 M, float[N] x) => (float[A] y) {
+      y = Loop(M, , x) <body = b (int64 i, bool c, float[K] v) => (bool go, float[K] u) {
+        go = Identity(c)
+        u = Sin(v)
+      }>
+    }""")
+    assert shapes["v"] == shapes["u"] == "FLOAT[N]"
+
+
+def test_rows_of_a_scan_lose_the_axis() -> None:
+    shapes = inferred("""(float[2] h, float[T,2] x) => (float[2] y, float[A,B] s) {
+      y, s = Scan<num_scan_inputs = 1, scan_output_axes = [1],
+        body = b (float[P] v, float[Q] r) => (float[R] w, float[S] o) { w = Add(v, r) o = Exp(w) }
+      >(h, x)
+    }""")
+    assert shapes["r"] == shapes["w"] == "FLOAT[2]"
+
+
+def test_branches_have_in_common_what_holds_for_both() -> None:
+    shapes = inferred("""(bool p, float[N,2] x) => (float[A,B] y) {
+      z = If(p) <then_branch = t () => (float[C,D] a) { a = Neg(x) },
+        else_branch = e () => (float[E,F] b) { b = Concat<axis = 1>(x, x) }>
+      y = Neg(z)
+    }""")
+    assert shapes["z"].startswith("FLOAT[N,")
+    assert not shapes["z"].endswith(("2]", "4]"))
+
+
+def test_sizes_of_a_split_that_only_the_run_knows() -> None:
+    shapes = inferred("""(float[6,2] x, int64[2] sizes) => (float[A,2] a, float[B,2] b) {
+      p, q = Split<axis = 0>(x, sizes)
+      a = Neg(p)
+      b = Neg(q)
+    }""")
+    assert shapes["p"] != "FLOAT[3,2]"
+
+
+def test_an_operator_on_wrong_types_is_refused_by_name() -> None:
+    with pytest.raises(GraphError, match=r"Node 'bad' \(MatMul\) is not valid"):
+        inferred("""(float[2,3] x, float[4,5] y) => (float[2,5] z) { [bad] z = MatMul(x) }""")
+
+
+def test_comparisons_of_shapes() -> None:
+    a, b = ir.val("a", ir.DataType.FLOAT, ["N", 3]), ir.val("b", ir.DataType.FLOAT, ["N", 3])
+    c, unknown = ir.val("c", ir.DataType.FLOAT, ["M", 3]), ir.val("u", ir.DataType.FLOAT)
+    assert same_shape(a, b)
+    assert not same_shape(a, c)
+    assert not same_shape(unknown, unknown)
+    assert not same_dim(ir.SymbolicDim(None), ir.SymbolicDim(None))
+    assert static_shape(a) is None
+    assert size(ir.val("d", ir.DataType.FLOAT, [2, 0, 3])) == 0
+    assert describe(unknown) == "FLOAT[?]"
