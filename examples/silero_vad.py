@@ -23,7 +23,8 @@ RATE = 16_000
 CHUNK = 512
 # The model wants the last samples of the chunk before in front of each chunk.
 CONTEXT = 64
-OUTPUT = Path(__file__).parents[1] / "demo-output"
+ROOT = Path(__file__).parents[1]
+OUTPUT = ROOT / "demo-output"
 
 
 def speech(seconds: float = 2.0) -> np.ndarray:
@@ -43,11 +44,10 @@ def speech(seconds: float = 2.0) -> np.ndarray:
     return (0.25 * wave / np.abs(wave).max() * envelope + 0.005 * noise).astype(np.float32)
 
 
-def whileback_command(*words: str | Path) -> None:
-    """Run the command `whileback` with these words, and print both."""
-    shown = [str(Path(w).relative_to(OUTPUT.parent)) if isinstance(w, Path) else w for w in words]
-    print(f"\n$ whileback {' '.join(shown)}", flush=True)
-    done = subprocess.run([sys.executable, "-m", "whileback", *map(str, words)])
+def run_whileback(*words: str) -> None:
+    """Print a command and run it, in a process of its own."""
+    print(f"\n$ whileback {' '.join(words)}", flush=True)
+    done = subprocess.run([sys.executable, "-m", "whileback", *words], cwd=ROOT)
     if done.returncode:
         raise SystemExit(done.returncode)
 
@@ -93,16 +93,15 @@ def draw(audio: np.ndarray, probabilities: np.ndarray, gradient: np.ndarray, fil
 
 def main() -> None:
     """Differentiate, check, draw, and say what came out."""
-    model = fetch("silero-vad", "6.2.3") / "silero_vad" / "data" / "silero_vad.onnx"
+    package = fetch("silero-vad", "6.2.3")
+    model = str((package / "silero_vad" / "data" / "silero_vad.onnx").relative_to(ROOT))
     OUTPUT.mkdir(exist_ok=True)
-    gradient_file = OUTPUT / "silero_vad.grad.onnx"
-    whileback_command(
-        *("gradient", model, "--of", "output", "--wrt", "input", "--reduce", "sum"),
-        *("-o", gradient_file, "--force"),
-    )
+    values = ("--of", "output", "--wrt", "input")
+    output = ("-o", "demo-output/silero_vad.grad.onnx", "--force")
+    run_whileback("gradient", model, *values, "--reduce", "sum", *output)
     audio = speech()
     audio = audio[: len(audio) // CHUNK * CHUNK]
-    probabilities, gradient, steepest = along(gradient_file, audio)
+    probabilities, gradient, steepest = along(OUTPUT / "silero_vad.grad.onnx", audio)
     print(f"\n{len(audio) / RATE:.1f} s of artificial speech in {len(probabilities)} chunks:")
     print(f"the probability of speech runs from {probabilities.min():.2f} to", end=" ")
     print(f"{probabilities.max():.2f}; its gradient has norms of up to", end=" ")
@@ -111,13 +110,11 @@ def main() -> None:
     print("The chunk with the largest one, against finite differences:")
     np.save(OUTPUT / "input.npy", steepest["input"])
     np.save(OUTPUT / "state.npy", steepest["state"])
-    whileback_command(
-        *("check", model, "--of", "output", "--wrt", "input", f"sr={RATE}"),
-        *(f"{name}={OUTPUT / name}.npy" for name in ("input", "state")),
-    )
+    inputs = (f"sr={RATE}", "input=demo-output/input.npy", "state=demo-output/state.npy")
+    run_whileback("check", model, *values, *inputs)
     picture = OUTPUT / "silero_vad.png"
     draw(audio, probabilities, gradient, picture)
-    print(f"\nThe audio, coloured by its gradient: {picture.relative_to(OUTPUT.parent)}")
+    print(f"\nThe audio, coloured by its gradient: {picture.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
