@@ -1,7 +1,7 @@
 import pytest
 from tests.judge import parse
 
-from whileback.graph.constants import known_ints
+from whileback.graph.constants import known_floats, known_ints
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,9 @@ def test_an_initializer_that_is_no_input_is_known():
 
 def test_an_input_that_is_left_out():
     assert known_ints(None) is None
+
+
+def test_known_floats():
+    graph = parse("(float[2] x) => (float[2] y) <float s = {0.5}> { y = Mul(x, s) }").graph
+    assert known_floats(graph[0].inputs[1]) == [0.5]
+    assert known_floats(graph[0].inputs[0]) is None
