@@ -136,17 +136,28 @@ class Direction:
         """Return the stack with `otherwise` at the steps past the end of a sequence."""
         return value if self.valid is None else self.op.Where(self.valid, value, otherwise)
 
-    def scan(
-        self, step: Step, starts: Values, stacks: Values, *, backwards: bool
-    ) -> tuple[Values, Values]:
-        """Run a step over the stacks; return the states after it and the stacks written.
+    def scan_back(self, step: Step, starts: Values, stacks: Values) -> tuple[Values, Values]:
+        """Run a step over the stacks against the direction of the layer.
 
-        Args:
-            step: emits one step.
-            starts: the states before the first step.
-            stacks: what each step reads a row of.
-            backwards: against the direction of the layer.
+        The first state is dh: the step gets it with what dY adds, and it passes the steps past
+        the end of a sequence unchanged.
         """
+        count = len(stacks)
+
+        def whole(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
+            dh = states[0] if self.dY is None else op.Add(states[0], rows[count])
+            after, written = step(op, [dh, *states[1:]], rows[:count])
+            if self.valid is None:
+                return after, written
+            return [op.Where(rows[-1], after[0], dh), *after[1:]], written
+
+        more = [stack for stack in (self.dY, self.valid) if stack is not None]
+        return self.scan(whole, starts, [*stacks, *more], from_end=not self.reverse)
+
+    def scan(
+        self, step: Step, starts: Values, stacks: Values, from_end: bool
+    ) -> tuple[Values, Values]:
+        """Run a step over the rows of stacks; return the states after it and the stacks written."""
         op = self.op
         if self.dims[0] == 1:
             states, rows = step(op, starts, [op.Squeeze(stack, [0]) for stack in stacks])
@@ -155,7 +166,6 @@ class Direction:
         states = [self._in_body(each, "state", 0) for each in starts]
         rows = [self._in_body(each, "row", 1) for each in stacks]
         after, written = step(body, states, rows)
-        from_end = backwards != self.reverse
         return emit_scan(
             op,
             body,

@@ -48,17 +48,14 @@ def _backward(d: Direction) -> Gradients:
     slopes = d.where_valid(op.Concat(slope_z, op.Mul(d.found, r.slope), axis=2))
 
     def step(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
-        (dh,), (slope, slope_zr, keep, r_t, *dY) = states, rows
-        dh = op.Add(dh, dY[0]) if dY else dh
+        (dh,), (slope, slope_zr, keep, r_t) = states, rows
         dn = op.Mul(dh, slope)
         dreset = op.MatMul(dn, R_n)
         dzr = op.Mul(op.Concat(dh, dreset, axis=1), slope_zr)
         kept = op.Gemm(dzr, R_zr, op.Mul(dh, keep))
         return [op.Add(kept, op.Mul(dreset, r_t))], [dzr, dn]
 
-    stacks = [slope_n, slopes, d.where_valid(z.value, 1.0), r.value]
-    stacks += [] if d.dY is None else [d.dY]
-    (dh,), (dzr, dn) = d.scan(step, [d.dh], stacks, backwards=True)
+    (dh,), (dzr, dn) = d.scan_back(step, [d.dh], [slope_n, slopes, z.value, r.value])
 
     def dR() -> ir.Value:
         pairs = ((dzr, d.found), (dn, reset))
@@ -84,12 +81,10 @@ def _backward_linear(d: Direction) -> Gradients:
     of_states = d.where_valid(op.Concat(slope_z, slope_r, slope_q, axis=2))
 
     def step(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
-        (dh,), (slope, keep, *dY) = states, rows
-        dh = op.Add(dh, dY[0]) if dY else dh
+        (dh,), (slope, keep) = states, rows
         dz = op.Mul(op.Concat(dh, dh, dh, axis=1), slope)
         return [op.Gemm(dz, d.R, op.Mul(dh, keep))], [dh]
 
-    stacks = [of_states, d.where_valid(z.value, 1.0), *([] if d.dY is None else [d.dY])]
-    (dh,), (dhs,) = d.scan(step, [d.dh], stacks, backwards=True)
+    (dh,), (dhs,) = d.scan_back(step, [d.dh], [of_states, z.value])
     each = op.Concat(dhs, dhs, dhs, axis=2)
     return d.gradients(dh, op.Mul(each, of_inputs), op.Mul(each, of_states))

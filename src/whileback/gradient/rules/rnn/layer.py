@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
@@ -18,6 +19,7 @@ from whileback.gradient.rules.rnn.direction import (
     shaped,
     shifted,
 )
+from whileback.graph.shapes import same_dim
 
 __all__ = ["Layer"]
 
@@ -77,9 +79,10 @@ class Layer:
         reverse = self.kind == "reverse" or side == 1
         stack = [*self.dims, self.hidden]
         h = self._state(optional(self.node, Input.INITIAL_H), side)
-        left = shaped(self._share(Y, side, axis=1), stack)
+        left = self._fitted(self._share(Y, side, axis=1), stack)
         if reverse and self.valid is not None:
             left = shaped(self.op.Where(self.valid, left, h), stack)
+        R, P = self._share(required(self.node, Input.R), side), optional(self.node, Input.P)
         return Direction(
             op=self.op,
             node=self.node,
@@ -90,14 +93,14 @@ class Layer:
             valid=self.valid,
             X=self.X,
             W=self._share(required(self.node, Input.W), side),
-            R=self._recurrent_weights(side),
+            R=self._fitted(R, [self.gates * self.hidden, self.hidden]),
             biases=self._biases(side),
-            P=self._peepholes(side),
+            P=None if P is None else self._fitted(self._share(P, side), [3 * self.hidden]),
             h=h,
             c=self._state(optional(self.node, Input.INITIAL_C), side),
             Y=left,
             found=shifted(self.op, left, h, reverse),
-            dY=None if dY is None else shaped(self._share(dY, side, axis=1), stack),
+            dY=None if dY is None else self._fitted(self._share(dY, side, axis=1), stack),
             dh=self._last(dY_h, side),
             dc=self._last(dY_c, side),
         )
@@ -108,28 +111,27 @@ class Layer:
             return self.op.Squeeze(value, [axis])
         return self.op.Gather(value, side, axis=axis)
 
-    def _recurrent_weights(self, side: int) -> ir.Value:
-        R = self._share(required(self.node, Input.R), side)
-        return shaped(R, [self.gates * self.hidden, self.hidden])
+    def _fitted(self, value: ir.Value, shape: Sequence[Dim]) -> ir.Value:
+        """Give a value the shape that it must have, whatever symbols it was declared with."""
+        if value.shape is not None and not all(map(same_dim, value.shape, shape)):
+            value = self.op.Reshape(value, self._size(shape))
+        return shaped(value, shape)
 
-    def _biases(self, side: int) -> Values:
-        B = optional(self.node, Input.B)
-        if B is None:
-            return ()
-        attributes = {"axis": 0, "num_outputs": 2}
-        return self.op.emit("Split", [self._share(B, side)], attributes, outputs=2)
-
-    def _peepholes(self, side: int) -> ir.Value | None:
-        P = optional(self.node, Input.P)
-        return None if P is None else shaped(self._share(P, side), [3 * self.hidden])
+    def _size(self, shape: Sequence[Dim]) -> ir.Value:
+        """Return a shape, whose symbols are the numbers of steps and sequences, as a value."""
+        axes = dict(zip(self.dims, (0, 1), strict=True))
+        sizes = [dim if isinstance(dim, int) else self.op.dim(self.X, axes[dim]) for dim in shape]
+        if all(isinstance(size, int) for size in sizes):
+            return self.op.constant(np.array(sizes, np.int64))
+        return self.op.Concat(*([s] if isinstance(s, int) else s for s in sizes), axis=0)
 
     def _state(self, value: ir.Value | None, side: int) -> ir.Value:
         """Return a state of one direction, or its cotangent; zeros if there is none."""
-        op, dims = self.op, [self.dims[1], self.hidden]
+        shape = [self.dims[1], self.hidden]
         if value is not None:
-            return shaped(self._share(self._moved(value, SWAPPED), side), dims)
-        size = op.Concat(op.dim(self.X, 1), [self.hidden], axis=0)
-        return shaped(op.Expand(op.constant(0, self.X.dtype), size), dims)
+            return self._fitted(self._share(self._moved(value, SWAPPED), side), shape)
+        zero = self.op.constant(0, self.X.dtype)
+        return shaped(self.op.Expand(zero, self._size(shape)), shape)
 
     def _last(self, cotangent: ir.Value | None, side: int) -> ir.Value:
         """Return the cotangent of a last state; a sequence of no steps has zeros as last state."""
@@ -137,7 +139,14 @@ class Layer:
         if cotangent is None or self.lengths is None:
             return state
         some = self.op.Greater(self.op.Unsqueeze(self.lengths, [1]), 0)
-        return shaped(self.op.Where(some, state, 0.0), [self.dims[1], self.hidden])
+        return shaped(self.op.Where(some, state, 0.0), state.shape or ())
+
+    def _biases(self, side: int) -> Values:
+        B = optional(self.node, Input.B)
+        if B is None:
+            return ()
+        attributes = {"axis": 0, "num_outputs": 2}
+        return self.op.emit("Split", [self._share(B, side)], attributes, outputs=2)
 
     def _lengths(self) -> ir.Value | None:
         """Return the number of steps of each sequence, INT64[B]; None if all have T."""

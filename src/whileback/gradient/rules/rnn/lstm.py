@@ -90,7 +90,7 @@ def _cells_left(d: Direction, forget: ir.Value, added: ir.Value) -> ir.Value:
         return [op.Add(kept, rows[1])], [kept]
 
     stacks = [d.where_valid(forget, 1.0), added]
-    _, (kept,) = d.scan(step, [d.c], stacks, backwards=False)
+    _, (kept,) = d.scan(step, [d.c], stacks, from_end=d.reverse)
     # Adding once more, for all steps at once, spares the body a node that copies the cells.
     return d.op.Add(kept, added)
 
@@ -112,7 +112,7 @@ def _cells_found(
         return [after if d.valid is None else op.Where(rows[3], after, c)], [c]
 
     stacks = [zi, zf, candidate, *([] if d.valid is None else [d.valid])]
-    _, (found,) = d.scan(step, [d.c], stacks, backwards=False)
+    _, (found,) = d.scan(step, [d.c], stacks, from_end=d.reverse)
     return found
 
 
@@ -121,22 +121,15 @@ def _backward(d: Direction) -> Gradients:
     op = d.op
     peepholes = () if d.P is None else d.split(d.P, 3, axis=0)
     cells = _cells(d, peepholes)
-    per_cell, per_state, slopes = _slopes(d, cells, peepholes)
+    keep, leave, slopes = _slopes(d, cells, peepholes)
 
     def step(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
-        dh, dc = states
-        keep, leave, slope, *rest = rows
-        if d.dY is not None:
-            dh = op.Add(dh, rest[0])
-        dc = op.Add(dc, op.Mul(dh, leave))
+        (dh, dc), (keep_t, leave_t, slope) = states, rows
+        dc = op.Add(dc, op.Mul(dh, leave_t))
         dz = op.Mul(op.Concat(dc, dh, dc, dc, axis=1), slope)
-        before = op.MatMul(dz, d.R)
-        if d.valid is not None:
-            before = op.Where(rest[-1], before, dh)
-        return [before, op.Mul(dc, keep)], [dz]
+        return [op.MatMul(dz, d.R), op.Mul(dc, keep_t)], [dz]
 
-    stacks = [per_cell, per_state, slopes, *(s for s in (d.dY, d.valid) if s is not None)]
-    (dh, dc), (dz,) = d.scan(step, [d.dh, d.dc], stacks, backwards=True)
+    (dh, dc), (dz,) = d.scan_back(step, [d.dh, d.dc], [keep, leave, slopes])
 
     def dP() -> ir.Value:
         di, do, df, _ = d.split(dz, 4, axis=2)
@@ -147,7 +140,7 @@ def _backward(d: Direction) -> Gradients:
 
 
 def _slopes(d: Direction, cells: _Cells, peepholes: Values) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return dc'/dc, dc/dh and the slopes of the sums z, in dc and, for o, in dh."""
+    """Return what dc' is in dc, what dc is in dh, and dz in dc; for the output gate, in dh."""
     op = d.op
     swing = cells.g.value
     if d.node.attributes.get_int("input_forget", 0):

@@ -30,15 +30,10 @@ def _backward(d: Direction) -> Gradients:
     """Return the gradients of one direction."""
 
     def step(op: GradientBuilder, states: Values, rows: Values) -> tuple[Values, Values]:
-        (dh,), (slope, *rest) = states, rows
-        if d.dY is not None:
-            dh = op.Add(dh, rest[0])
-        dz = op.Mul(dh, slope)
-        before = op.MatMul(dz, d.R)
-        return [before if d.valid is None else op.Where(rest[-1], before, dh)], [dz]
+        dz = op.Mul(states[0], rows[0])
+        return [op.MatMul(dz, d.R)], [dz]
 
-    stacks = [_slope(d), *(each for each in (d.dY, d.valid) if each is not None)]
-    (dh,), (dz,) = d.scan(step, [d.dh], stacks, backwards=True)
+    (dh,), (dz,) = d.scan_back(step, [d.dh], [_slope(d)])
     return d.gradients(dh, dz)
 
 
