@@ -17,6 +17,7 @@ from whileback.gradient.coverage import check_coverage
 from whileback.gradient.registry import lookup
 from whileback.gradient.selection import select
 from whileback.graph.cleanup import clean
+from whileback.graph.dims import given_symbols
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.printing import dump
@@ -173,6 +174,7 @@ class _Transform:
                 graph.inputs.append(value)
         self.model.metadata_props[NAMES_KEY] = json.dumps(self.map, ensure_ascii=False)
         forget_symbolic_data(graph)
+        given_symbols(graph)
         dump(self.model, "2-backward")
         clean(self.model)
         dump(self.model, "3-clean")

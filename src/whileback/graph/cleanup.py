@@ -12,6 +12,8 @@ from whileback.graph.shapes import rank, same_shape
 
 __all__ = ["clean", "discard", "prune"]
 
+# Marks a node that is there to fail when what was assumed does not hold.
+CHECK = "whileback.check"
 RANDOM = frozenset(
     "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
     "RandomUniformLike".split()
@@ -188,7 +190,11 @@ def _changes_nothing(node: ir.Node) -> bool:
     if is_standard(node, "Identity"):
         return True
     source = node.inputs[0] if node.inputs else None
-    if source is None or not is_standard(node, "Expand", "Reshape", "Cast", "Transpose"):
+    if (
+        source is None
+        or CHECK in node.metadata_props
+        or not is_standard(node, "Expand", "Reshape", "Cast", "Transpose")
+    ):
         return False
     if node.op_type == "Cast":
         return source.dtype is not None and source.dtype == node.outputs[0].dtype

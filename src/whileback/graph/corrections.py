@@ -10,9 +10,14 @@ import onnx_ir as ir
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
 
-__all__ = ["defaults_hidden", "forget_guesses", "infer_rank", "is_misjudged"]
+__all__ = ["defaults_hidden", "forget_guesses", "infer_rank", "is_misjudged", "joined"]
 
 NewDim = Callable[[], ir.SymbolicDim]
+
+BROADCASTING = frozenset(
+    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Expand Greater GreaterOrEqual Less "
+    "LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum Where Xor".split()
+)
 
 
 @contextmanager
@@ -57,6 +62,8 @@ def forget_guesses(node: ir.Node, new_dim: NewDim) -> None:
         _forget_split_sizes(node, new_dim)
     if is_standard(node, "Slice"):
         _forget_slice_sizes(node, new_dim)
+    if is_standard(node, *BROADCASTING):
+        _join_symbols(node, new_dim)
 
 
 def _forget_split_sizes(node: ir.Node, new_dim: NewDim) -> None:
@@ -80,6 +87,40 @@ def _forget_slice_sizes(node: ir.Node, new_dim: NewDim) -> None:
             for m, n in zip(X.shape, Y.shape, strict=True)
         ]
     )
+
+
+def _join_symbols(node: ir.Node, new_dim: NewDim) -> None:
+    """Where two different symbols meet, either may be 1: the result is the larger one.
+
+    It is called `max(A,B)`, whatever the order in which they meet.
+    """
+    output = node.outputs[0]
+    shapes = [value.shape for value in node.inputs if value is not None]
+    if is_standard(node, "Expand"):
+        shapes = [*shapes[:1], output.shape]
+    if output.shape is None or any(shape is None for shape in shapes):
+        return
+    dims = list(output.shape)
+    for back in range(1, len(dims) + 1):
+        met = {shape[-back] for shape in shapes if shape is not None and len(shape) >= back}
+        symbols = {str(dim.value) for dim in met if not isinstance(dim, int)}
+        if len(symbols) > 1 and not isinstance(dims[-back], int):
+            parts = sorted({part for symbol in symbols for part in joined(symbol)})
+            plain = all(part.isidentifier() for part in parts)
+            dims[-back] = ir.SymbolicDim(f"max({','.join(parts)})") if plain else new_dim()
+    output.shape = ir.Shape(dims)
+
+
+def joined(symbol: str) -> list[str]:
+    """Return the symbols of which one with this name is the largest: itself, or several.
+
+    >>> joined("max(A,B)"), joined("N + 1")
+    (['A', 'B'], ['N + 1'])
+    """
+    parts = symbol[4:-1].split(",")
+    if symbol.startswith("max(") and all(part.isidentifier() for part in parts):
+        return parts
+    return [symbol]
 
 
 def _at_run_time(node: ir.Node, index: int) -> bool:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from whileback.errors import GraphError, UnsupportedError
+from whileback.graph.names import label
 from whileback.graph.scopes import definitions
-from whileback.graph.tensors import constant_tensor
+from whileback.graph.tensors import constant_tensor, rename_value
 
-__all__ = ["Flattened", "flatten"]
+__all__ = ["Flattened", "flatten", "instantiate"]
 
 Attributes = Mapping[str, ir.Attr]
 
@@ -37,9 +38,33 @@ def flatten(model: ir.Model) -> Flattened:
         UnsupportedError: a graph is an argument of a function, or functions need two versions of
             one domain.
     """
-    copier = _Copier(model)
-    graph = copier.graph(model.graph, _Scope(model.graph.opset_imports))
+    imports = {d: v for d, v in model.opset_imports.items() if d != "ai.onnx"}
+    if "ai.onnx" in model.opset_imports:
+        imports.setdefault("", model.opset_imports["ai.onnx"])
+    copier = _Copier(model.functions, imports)
+    graph = copier.graph(model.graph, _Scope(dict(imports)))
     return Flattened(graph, copier.constants, copier.opset_imports)
+
+
+def instantiate(call: ir.Node, function: ir.Function) -> tuple[list[ir.Node], list[ir.Value]]:
+    """Put the nodes of a function in the place of a node, which is removed from its graph.
+
+    Returns: the nodes, and their constants, which belong to no graph yet.
+    """
+    copier = _Copier({}, {"": function.opset_imports[""]})
+    scope = _Scope({}, values={value: value for value in call.inputs if value is not None})
+    for value in call.outputs:
+        scope.values[value] = _copy_value(value)
+    nodes = copier.call(call, function, scope)
+    graph = call.graph
+    assert graph is not None
+    graph.insert_before(call, nodes)
+    for value in call.outputs:
+        copy = scope.values[value]
+        assert copy is not None
+        value.replace_all_uses_with(copy, replace_graph_outputs=True)
+    graph.remove(call, safe=True)
+    return nodes, copier.constants
 
 
 @dataclass
@@ -50,8 +75,13 @@ class _Scope:
     values: dict[ir.Value, ir.Value | None] = field(default_factory=dict)
     attributes: Attributes = field(default_factory=dict)
     path: tuple[str, ...] = ()
+    prefix: str = ""
     calls: tuple[ir.OperatorIdentifier, ...] = ()
     graphs: tuple[ir.Graph, ...] = ()
+
+    def name_of(self, node: ir.Node) -> str:
+        """Return the name that a copy of the node gets: in a function, behind that of the call."""
+        return f"{self.prefix}{node.name or node.op_type}"
 
     def inside(self, graph: ir.Graph, *path: str) -> _Scope:
         """Return the scope of a graph in this one."""
@@ -60,15 +90,22 @@ class _Scope:
             self.values,
             self.attributes,
             (*self.path, *path),
+            self.prefix,
             self.calls,
             (*self.graphs, graph),
         )
 
 
 class _Copier:
-    def __init__(self, model: ir.Model) -> None:
-        self.functions = model.functions
-        self.opset_imports = {d: v for d, v in model.opset_imports.items() if d != "ai.onnx"}
+    """Copies graphs; what it takes out of them, and the domains they need, are attributes."""
+
+    def __init__(
+        self,
+        functions: Mapping[ir.OperatorIdentifier, ir.Function],
+        opset_imports: dict[str, int],
+    ) -> None:
+        self.functions = functions
+        self.opset_imports = opset_imports
         self.constants: list[ir.Value] = []
         self._taken_out: set[ir.Value] = set()
         self._by_name: dict[ir.Graph, dict[str | None, ir.Value]] = {}
@@ -102,7 +139,7 @@ class _Copier:
     def _take_out(self, value: ir.Value, scope: _Scope) -> None:
         """Make a value of a subgraph, whose content is known, one of the main graph."""
         constant = self._read(value, scope)
-        constant.name = "/".join((*scope.path, str(value.name))) if scope.path else value.name
+        rename_value(constant, "/".join((*scope.path, str(value.name))))
         self.constants.append(constant)
         self._taken_out.add(constant)
 
@@ -146,7 +183,7 @@ class _Copier:
         for node in nodes:
             tensor = constant_tensor(node, scope.attributes)
             if node.op_identifier() in self.functions:
-                copies += self._call(node, self.functions[node.op_identifier()], scope)
+                copies += self.call(node, self.functions[node.op_identifier()], scope)
             elif tensor is not None:
                 self._constant(node.outputs[0], tensor, scope)
             else:
@@ -155,7 +192,7 @@ class _Copier:
 
     def _constant(self, value: ir.Value, tensor: ir.TensorProtocol, scope: _Scope) -> None:
         constant = self._read(value, scope)
-        constant.type, constant.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape)
+        constant.type, constant.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
         constant.const_value = tensor
         self._take_out(value, scope)
 
@@ -169,7 +206,7 @@ class _Copier:
             overload=node.overload,
             outputs=[self._read(value, scope) for value in node.outputs],
             version=scope.opset_imports.get(node.domain, self.opset_imports.get(node.domain)),
-            name=node.name,
+            name=scope.name_of(node) if scope.prefix else node.name,
             doc_string=node.doc_string,
             metadata_props=dict(node.metadata_props),
         )
@@ -182,7 +219,7 @@ class _Copier:
         known = self.opset_imports.setdefault(node.domain, version)
         if known != version and node.domain:
             raise UnsupportedError(
-                f"Node '{node.name}' ({node.domain}@{version}::{node.op_type}) is in a function, "
+                f"Node {label(node)} ({node.domain}@{version}::{node.op_type}) is in a function, "
                 f"and the model imports {node.domain}@{known}: both cannot be had in one graph. "
                 "Export the model with one version of that domain."
             )
@@ -195,15 +232,13 @@ class _Copier:
     def _attributes(self, node: ir.Node, scope: _Scope) -> list[ir.Attr]:
         attributes = []
         for attribute in node.attributes.values():
-            if attribute.is_ref():
-                attribute = _given(attribute, scope.attributes)
-                if attribute is None:
-                    continue
-            attributes.append(self._attribute(attribute, node, scope))
+            given = _given(attribute, scope.attributes) if attribute.is_ref() else attribute
+            if given is not None:
+                attributes.append(self._attribute(given, node, scope))
         return attributes
 
     def _attribute(self, attribute: ir.Attr, node: ir.Node, scope: _Scope) -> ir.Attr:
-        path = (node.name or node.op_type, attribute.name)
+        path = (scope.name_of(node), attribute.name)
         if attribute.type == ir.AttributeType.GRAPH:
             graph = self.graph(attribute.as_graph(), scope, *path)
             return ir.AttrGraph(attribute.name, graph)
@@ -212,7 +247,7 @@ class _Copier:
             return ir.AttrGraphs(attribute.name, graphs)
         return attribute
 
-    def _call(self, node: ir.Node, function: ir.Function, scope: _Scope) -> list[ir.Node]:
+    def call(self, node: ir.Node, function: ir.Function, scope: _Scope) -> list[ir.Node]:
         """Return the nodes of a function, reading the arguments of a call, making its outputs."""
         identifier = node.op_identifier()
         _check_call(node, function, scope)
@@ -220,6 +255,7 @@ class _Copier:
             function.opset_imports,
             attributes=_arguments(node, function, scope),
             path=scope.path,
+            prefix=f"{scope.name_of(node)}/",
             calls=(*scope.calls, identifier),
         )
         for index, value in enumerate(function.inputs):
@@ -240,7 +276,7 @@ class _Copier:
 
 def _identity(value: ir.Value | None, output: ir.Value, scope: _Scope) -> ir.Node:
     version = scope.opset_imports.get("")
-    return ir.Node("", "Identity", [value], outputs=[output], version=version)
+    return ir.Node("", "Identity", [value], outputs=[output], version=version, name="")
 
 
 def _copy_value(value: ir.Value) -> ir.Value:
@@ -275,7 +311,7 @@ def _arguments(node: ir.Node, function: ir.Function, scope: _Scope) -> Attribute
     for attribute in found.values():
         if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
             raise UnsupportedError(
-                f"Node '{node.name}' calls function {_signature(function)} with a graph as "
+                f"Node {label(node)} calls function {_signature(function)} with a graph as "
                 f"attribute '{attribute.name}', which is not done. Write the graph into the "
                 "function."
             )
@@ -296,7 +332,7 @@ def _check_call(node: ir.Node, function: ir.Function, scope: _Scope) -> None:
     ):
         if len(given) > len(formal):
             raise GraphError(
-                f"Node '{node.name}' calls function {_signature(function)} with {len(given)} "
+                f"Node {label(node)} calls function {_signature(function)} with {len(given)} "
                 f"{kind}, and the function has {len(formal)}. Correct the call."
             )
 

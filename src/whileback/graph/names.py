@@ -6,7 +6,12 @@ import onnx_ir as ir
 
 from whileback.graph.scopes import definitions, subgraphs, walk
 
-__all__ = ["Names"]
+__all__ = ["Names", "label"]
+
+
+def label(node: ir.Node) -> str:
+    """Return what messages call a node: its name, or that of its first output, in quotes."""
+    return repr(node.name or next((value.name for value in node.outputs if value.name), ""))
 
 
 class Names:

@@ -1,18 +1,24 @@
-"""Normal form: what the gradient code may rely on."""
+"""Normal form: what the code for gradients may rely on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import onnx_ir as ir
 
+from whileback.graph.dims import plain_symbols
+from whileback.graph.expansion import expand_graph
 from whileback.graph.flatten import flatten
+from whileback.graph.lifting import lift_graph
+from whileback.graph.lifts import LIFTS, TYPED_LIFTS
 from whileback.graph.names import Names
-from whileback.graph.scopes import definitions, is_standard, subgraphs, walk
+from whileback.graph.outputs import separate_outputs
+from whileback.graph.scopes import definitions, subgraphs, walk
 from whileback.graph.shapes import Shapes
 from whileback.graph.sorting import sort
 from whileback.graph.tensors import rename_value
-from whileback.graph.validate import check_names
+from whileback.graph.validate import check_names, check_operators
+from whileback.graph.versions import IR_VERSION, limit_versions, target_opset
 
 __all__ = ["normalize"]
 
@@ -24,21 +30,60 @@ def normalize(
     ir_version: int | None = None,
     needs_expansion: Callable[[ir.Node], bool] | None = None,
 ) -> ir.Model:
-    """Return a copy of the model in normal form."""
+    """Return a copy of the model in normal form; the model handed in is not modified.
+
+    In normal form
+
+    * there are no calls of model-local functions,
+    * the default domain has one opset, 21 or the model's own if that is newer; the imports of
+      other domains are the model's own, and those of functions that are used,
+    * constants, at any depth, are initializers of the main graph, so that every scope can read
+      them. Those of subgraphs are called `node/branch/name`. Defaults of inputs stay,
+    * the names of values are unique across scopes, and so are those of nodes. Inputs, outputs and
+      initializers of the main graph keep theirs,
+    * every output of a subgraph is a value of its own, made by a node of that subgraph; only
+      bodies of `Loop` may return an input as it is, or one value more than once,
+    * nodes come after what they read,
+    * symbols of dimensions are identifiers; `graph.dims.given_symbols` brings back the model's,
+    * every value has its type, and its shape where it can be inferred; operators have the form
+      and the types that ONNX defines.
+
+    Tensors are shared with the model, external data is not read.
+
+    Args:
+        model: a model of opset 7 and newer, and IR version 3 and newer.
+        opset: the newest opset of the default domain to use.
+        ir_version: the newest IR version to use; by default 10, or the model's own.
+        needs_expansion: tells which operators are to be replaced by the functions that ONNX
+            defines for them, at any depth; those that have none stay.
+
+    Raises:
+        GraphError: the model breaks a rule: a cycle, an unknown name, a name with two
+            definitions, a wrong type, functions that call each other in a circle.
+        UnsupportedError: something cannot be expressed in the target opset, or a cap not be kept.
+    """
     check_names(model)
     flat = flatten(model)
+    imports = flat.opset_imports
+    target = target_opset(imports.get("", 1), opset)
+    imports[""] = target
     graph = flat.graph
-    _name_values(graph, flat.constants)
-    for value in flat.constants:
-        graph.register_initializer(value)
-    sort(graph)
-    _separate_outputs(graph)
-    _name_nodes(graph)
-    graph.opset_imports.update(flat.opset_imports)
-    Shapes(graph.opset_imports).infer_graph(graph)
+    graph.opset_imports.update(imports)
+    plain_symbols(graph)
+    _settle(graph, flat.constants, target)
+    if needs_expansion is not None:
+        while (constants := expand_graph(graph, target, needs_expansion)) is not None:
+            _settle(graph, constants, target)
+    check_operators(graph, target)
+    result = _with_graph(model, graph)
+    limit_versions(result, opset, ir_version)
+    return result
+
+
+def _with_graph(model: ir.Model, graph: ir.Graph) -> ir.Model:
     return ir.Model(
         graph,
-        ir_version=max(model.ir_version or 0, 10),
+        ir_version=max(model.ir_version or 0, IR_VERSION),
         producer_name=model.producer_name,
         producer_version=model.producer_version,
         domain=model.domain,
@@ -48,13 +93,34 @@ def normalize(
     )
 
 
+def _settle(graph: ir.Graph, constants: Sequence[ir.Value], target: int) -> None:
+    """Lift, name, sort and infer what is new in the graph."""
+    early = lift_graph(graph, target, LIFTS)
+    _complete(graph, [*constants, *early.constants])
+    late = lift_graph(graph, target, TYPED_LIFTS)
+    if late.changed:
+        _complete(graph, late.constants)
+    for node in walk(graph):
+        node.version = None
+
+
+def _complete(graph: ir.Graph, constants: Sequence[ir.Value]) -> None:
+    _name_values(graph, constants)
+    for value in constants:
+        graph.register_initializer(value)
+    sort(graph)
+    separate_outputs(graph)
+    _name_nodes(graph)
+    Shapes(graph.opset_imports).infer_graph(graph)
+
+
 def _graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
     yield graph
     for node in walk(graph):
         yield from subgraphs(node)
 
 
-def _name_values(graph: ir.Graph, constants: list[ir.Value]) -> None:
+def _name_values(graph: ir.Graph, constants: Sequence[ir.Value]) -> None:
     """Make the names of values unique; those of the model's interface stay."""
     interface = {*graph.inputs, *graph.initializers.values(), *graph.outputs}
     names = Names([str(value.name) for value in interface])
@@ -63,7 +129,7 @@ def _name_values(graph: ir.Graph, constants: list[ir.Value]) -> None:
             if value not in interface and (value.name or value.uses() or value.is_graph_output()):
                 rename_value(value, names.fresh(value.name or _base(value)))
     for value in constants:
-        rename_value(value, str(value.name) if value in interface else names.fresh(str(value.name)))
+        rename_value(value, names.fresh(str(value.name)))
 
 
 def _base(value: ir.Value) -> str:
@@ -78,26 +144,3 @@ def _name_nodes(graph: ir.Graph) -> None:
             node.name = names.fresh(node.name)
     for node in walk(graph):
         node.name = node.name or names.fresh(node.op_type)
-
-
-def _separate_outputs(graph: ir.Graph) -> None:
-    """Give every output of a subgraph a value of its own, made in that subgraph."""
-    names = Names.of(graph)
-    for node in walk(graph):
-        for inner in subgraphs(node):
-            _separate(node, inner, names)
-
-
-def _separate(node: ir.Node, graph: ir.Graph, names: Names) -> None:
-    seen = set() if not is_standard(node, "Scan") else set(graph.inputs)
-    own = set(definitions(graph))
-    for index, value in enumerate(graph.outputs):
-        if value in own and (value not in seen or is_standard(node, "Loop")):
-            seen.add(value)
-            continue
-        copy = ir.node("Identity", [value])
-        output = copy.outputs[0]
-        output.name = names.fresh(str(value.name))
-        output.type, output.shape = value.type, value.shape
-        graph.append(copy)
-        graph.outputs[index] = output

@@ -19,6 +19,16 @@ from whileback.graph.corrections import (
     infer_rank,
     is_misjudged,
 )
+from whileback.graph.dims import (
+    dims_if_kept,
+    fill_symbols,
+    prefer,
+    rename_symbols,
+    same_dim,
+    same_dims,
+    without_axis,
+    without_symbols,
+)
 from whileback.graph.scopes import (
     STANDARD_DOMAINS,
     Carry,
@@ -34,6 +44,7 @@ from whileback.graph.scopes import (
 from whileback.graph.types import complete_types
 
 __all__ = [
+    "ASSUMED",
     "Shapes",
     "describe",
     "forget_symbolic_data",
@@ -46,6 +57,8 @@ __all__ = [
     "static_shape",
 ]
 
+# Marks an input of a loop's body whose shape was taken to be the same in every trip.
+ASSUMED = "whileback.assumed"
 FLOATS = frozenset(
     {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
 )
@@ -85,13 +98,6 @@ def size(value: ir.Value) -> int | None:
     """Return the number of the value's elements if it is known."""
     shape = static_shape(value)
     return None if shape is None else math.prod(shape)
-
-
-def same_dim(a: int | ir.SymbolicDim, b: int | ir.SymbolicDim) -> bool:
-    """Tell whether two dimensions are surely equal: the same number or the same symbol."""
-    if isinstance(a, int) or isinstance(b, int):
-        return isinstance(a, int) and isinstance(b, int) and a == b
-    return a.value is not None and a.value == b.value
 
 
 def same_shape(a: ir.Value, b: ir.Value) -> bool:
@@ -182,7 +188,7 @@ class Shapes:
         declared = [value.shape for value in node.outputs]
         for value in node.outputs:
             if value not in self._interface:
-                value.shape = _without_symbols(value.shape)
+                value.shape = without_symbols(value.shape)
         try:
             with defaults_hidden(node):
                 function(self._context, node)
@@ -193,7 +199,7 @@ class Shapes:
             ) from error
         forget_guesses(node, self.new_dim)
         for value, shape in zip(node.outputs, declared, strict=True):
-            value.shape = _filled(value.shape, shape)
+            value.shape = fill_symbols(value.shape, shape)
 
     def _infer_if(self, node: ir.Node) -> None:
         then, other = branches(node)
@@ -222,16 +228,16 @@ class Shapes:
                 value.shape = value.shape or ir.Shape([])
         known = [(c.input, c.initial.type, c.initial.shape) for c in view.carries]
         for scan in view.scan_inputs:
-            known.append((scan.row, scan.stack.type, _without(scan.stack.shape, scan.axis)))
+            known.append((scan.row, scan.stack.type, without_axis(scan.stack.shape, scan.axis)))
         outer: dict[str, int | ir.SymbolicDim] = {}
         for value, type_, shape in known:
             declared, value.type = value.shape, value.type or type_
-            value.shape = _prefer(shape, declared)
+            value.shape = prefer(shape, declared)
             for inner, actual in zip(declared or (), value.shape or (), strict=False):
                 outer.setdefault("" if isinstance(inner, int) else inner.value or "", actual)
         outer.pop("", None)
         for value in _inner_values(view.body):
-            value.shape = _renamed(value.shape, outer)
+            value.shape = rename_symbols(value.shape, outer)
 
     def _relax_carries(self, view: LoopView) -> bool:
         """Forget the dimensions that a trip changes; tell whether there were any."""
@@ -239,6 +245,13 @@ class Shapes:
         for carry in view.carries:
             before, after = carry.input.shape, carry.output.shape
             if before is None or self._kept(before, after):
+                continue
+            assumed = dims_if_kept(before, after)
+            if assumed is not None:
+                carry.input.meta[ASSUMED] = True
+                carry.output.shape = assumed
+                changed |= not same_dims(before, assumed)
+                carry.input.shape = assumed
                 continue
             changed = True
             carry.input.shape = self._common(before, after)
@@ -295,50 +308,6 @@ class Shapes:
             return None
         pairs = zip(a, b, strict=True)
         return ir.Shape([m if same_dim(m, n) else self.new_dim() for m, n in pairs])
-
-
-def _prefer(actual: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
-    """Return the shape outside the loop, unless its rank contradicts the declared one."""
-    if actual is None:
-        return declared
-    if declared is None:
-        return actual
-    if len(actual) != len(declared):
-        return declared
-    pairs = zip(actual, declared, strict=True)
-    return ir.Shape([m if isinstance(m, int) or not isinstance(n, int) else n for m, n in pairs])
-
-
-def _renamed(shape: ir.Shape | None, names: dict[str, int | ir.SymbolicDim]) -> ir.Shape | None:
-    """Let dimensions that a body calls by names of its own have those from outside."""
-    if shape is None or not names:
-        return shape
-    return ir.Shape(
-        [d if isinstance(d, int) or d.value is None else names.get(d.value, d) for d in shape]
-    )
-
-
-def _without_symbols(shape: ir.Shape | None) -> ir.Shape | None:
-    """Forget declared symbols, since inferred ones relate a value to others."""
-    if shape is None or shape.is_static():
-        return shape
-    return ir.Shape([dim if isinstance(dim, int) else None for dim in shape])
-
-
-def _filled(shape: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
-    """Return the shape with the declared symbols where it has none."""
-    if shape is None or declared is None or len(shape) != len(declared) or shape.is_static():
-        return shape
-    pairs = zip(shape, declared, strict=True)
-    return ir.Shape([n if not isinstance(m, int) and m.value is None else m for m, n in pairs])
-
-
-def _without(shape: ir.Shape | None, axis: int) -> ir.Shape | None:
-    if shape is None or not len(shape):
-        return None
-    dims = list(shape)
-    del dims[axis]
-    return ir.Shape(dims)
 
 
 def _inner_values(graph: ir.Graph) -> Iterator[ir.Value]:

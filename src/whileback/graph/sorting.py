@@ -7,6 +7,7 @@ import heapq
 import onnx_ir as ir
 
 from whileback.errors import GraphError, nearest
+from whileback.graph.names import label
 from whileback.graph.scopes import definitions, subgraphs, walk
 
 __all__ = ["sort"]
@@ -36,7 +37,7 @@ def _graphs(graph: ir.Graph) -> list[ir.Graph]:
 
 
 def _node(node: ir.Node) -> str:
-    return f"Node '{node.name}' ({node.op_type})"
+    return f"Node {label(node)} ({node.op_type})"
 
 
 def _sort(graph: ir.Graph) -> dict[ir.Value, ir.Node | None]:

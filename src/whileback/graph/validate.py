@@ -1,4 +1,4 @@
-"""Rules that a model's own names must keep, before any of them is changed."""
+"""Refusing models that break ONNX's rules for names and for operators."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Iterable
 import onnx_ir as ir
 
 from whileback.errors import GraphError
-from whileback.graph.scopes import subgraphs
+from whileback.graph.names import label
+from whileback.graph.schemas import problem
+from whileback.graph.scopes import subgraphs, walk
 
-__all__ = ["check_names"]
+__all__ = ["check_names", "check_operators"]
 
 
 def check_names(model: ir.Model) -> None:
@@ -23,6 +25,20 @@ def check_names(model: ir.Model) -> None:
     """
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         _check(graph, Counter())
+
+
+def check_operators(graph: ir.Graph, opset: int) -> None:
+    """Check that the nodes of the default domain have the form that ONNX defines for them.
+
+    Raises: GraphError for an unknown operator, a wrong number of inputs, a wrong attribute or a
+    wrong type.
+    """
+    for node in walk(graph):
+        wrong = None if node.domain else problem(node, opset)
+        if wrong is not None:
+            raise GraphError(
+                f"Node {label(node)} (ai.onnx@{opset}::{node.op_type}) {wrong}. Correct the model."
+            )
 
 
 def _check(graph: ir.Graph, outer: Counter[str | None]) -> None:
@@ -47,7 +63,7 @@ def _check_node(
     for value in node.outputs:
         if not value.name:
             continue
-        where = f"Node '{node.name}' ({node.op_type}) in graph '{graph.name}'"
+        where = f"Node {label(node)} ({node.op_type}) in graph '{graph.name}'"
         if outer[value.name] and value.name not in own:
             raise GraphError(
                 f"{where} defines '{value.name}', which a graph around it defines already; "

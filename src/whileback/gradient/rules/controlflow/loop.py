@@ -33,9 +33,10 @@ from whileback.gradient.rules.controlflow.trips import (
     trip_numbers,
 )
 from whileback.gradient.rules.controlflow.variation import shape_varies
-from whileback.graph.cleanup import prune
+from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.scopes import Carry, LoopView, captures, loop_view, walk
+from whileback.graph.shapes import ASSUMED
 
 __all__ = ["loop"]
 
@@ -50,6 +51,9 @@ def loop(
     known = {value: d for value, d in zip(node.outputs, received, strict=True) if d is not None}
     reverse = _ReverseLoop(op, view, known)
     gradients = dict(zip(reverse.wanted, reverse.emit(), strict=True))
+    for carry in view.carries:
+        if carry.input in gradients and ASSUMED in carry.input.meta:
+            gradients[carry.input] = _checked(op, gradients[carry.input], carry)
     skipped = [None, None] if node.op_type == "Loop" else []
     return [
         *skipped,
@@ -57,6 +61,16 @@ def loop(
         *(gradients.get(scan.row) for scan in view.scan_inputs),
         *(gradients.get(value) for value in captured),
     ]
+
+
+def _checked(op: GradientBuilder, gradient: ir.Value, carry: Carry) -> ir.Value:
+    """Let the run fail if a trip changed the shape of a carried value, which nothing had told."""
+    checked = op.Reshape(gradient, op.Shape(carry.initial), allowzero=1)
+    node = checked.producer()
+    assert node is not None
+    node.metadata_props[CHECK] = "1"
+    node.name = op.names.fresh(f"a_trip_must_not_change_the_shape_of_{carry.input.name}")
+    return checked
 
 
 class _ReverseLoop:

@@ -110,7 +110,7 @@ def _outer_symbols(view: LoopView) -> set[str]:
     outer = [carry.initial for carry in view.carries] + captures(view.body)
     shapes = [value.shape for value in outer] + [scan.stack.shape for scan in view.scan_inputs]
     dims = [dim for shape in shapes for dim in shape or () if not isinstance(dim, int)]
-    return {symbol for dim in dims for symbol in SYMBOL.findall(dim.value or "")}
+    return {symbol for dim in dims for symbol in SYMBOL.findall(dim.value or "")} | {"max"}
 
 
 def shape_varies(view: LoopView) -> set[ir.Value]:
