@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import pytest
-from tests.judge import parse
+from tests.judge import assert_gradient, parse
 
-from whileback.errors import GraphError
+from whileback.engines import compile
+from whileback.errors import EngineError, GraphError
+from whileback.gradient import vjp
 from whileback.graph.scopes import definitions, subgraphs, walk
 from whileback.graph.shapes import Shapes, describe, same_dim, same_shape, size, static_shape
 
@@ -106,3 +109,59 @@ def test_comparisons_of_shapes() -> None:
     assert static_shape(a) is None
     assert size(ir.val("d", ir.DataType.FLOAT, [2, 0, 3])) == 0
     assert describe(unknown) == "FLOAT[?]"
+
+
+BROADCAST_LOOP = """(int64 n, float[N,H] h0, float[M,K] x, float[4,4] w) => (float[A,B] y) {
+  y = Loop(n, , h0) <body = b (int64 i, bool c, float[P,Q] v) => (bool go, float[R,S] u) {
+    go = Identity(c)
+    a = MatMul(v, w)
+    b = Add(a, x)
+    u = Tanh(b)
+  }>
+}"""
+
+
+def test_two_symbols_that_meet_give_neither_of_them() -> None:
+    text = "(float[A] x, float[B] y, float[1] z) => (float[K] s, float[L] t, float[O] u) "
+    shapes = inferred(text + "{ p = Add(x, y) q = Mul(y, x) s = Neg(p) t = Neg(q) u = Add(x, z) }")
+    assert shapes["p"] == shapes["q"] == "FLOAT[max(A,B)]"
+
+
+def test_symbols_of_size_one_and_others_broadcast_right() -> None:
+    text = """(float[A,B] x, float[P,Q] z) => (float[N] y) {
+      k = Exp(z)
+      s = Mul(x, k)
+      all = Constant<value_ints = [-1]>()
+      y = Reshape(s, all)
+    }"""
+    for x, z in (((2, 3), (2, 3)), ((2, 3), (2, 1)), ((2, 1), (2, 3)), ((1, 3), (2, 1))):
+        inputs = {"x": np.ones(x, "f") + 0.5, "z": np.ones(z, "f")}
+        assert_gradient(text, ["y"], ["x", "z"], inputs)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 3])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_carried_value_may_keep_a_size_that_only_the_run_knows(trips: int, rows: int) -> None:
+    inputs = {"n": trips, "h0": np.ones((3, 4), "f") / 8, "x": np.ones((rows, 4), "f") / 2}
+    assert_gradient(BROADCAST_LOOP, ["y"], ["h0", "x", "w"], inputs)
+
+
+def test_a_carried_value_that_does_change_its_size_is_never_a_wrong_number() -> None:
+    text = """(int64 n, float[N] h0, float[M] x) => (float[A] y) {
+      y = Loop(n, , h0) <body = b (int64 i, bool c, float[P] v) => (bool go, float[R] u) {
+        go = Identity(c)
+        u = Add(v, x)
+      }>
+    }"""
+    model = compile(vjp(parse(text), ["y"], ["h0"]))
+    with pytest.raises(EngineError, match="a_trip_must_not_change_the_shape_of_v"):
+        model(n=2, h0=np.ones(1, "f"), x=np.ones(3, "f"), y_grad=np.ones(3, "f"))
+
+
+def test_symbols_that_are_no_identifiers_come_back() -> None:
+    text = """(float[N] x) => (float[K] y) { h = Concat<axis = 0>(x, x) y = Sin(h) }"""
+    model = parse(text)
+    model.graph.inputs[0].shape = ir.Shape(["/a/b c"])
+    result = vjp(model, ["y"], ["x"])
+    assert describe(result.graph.inputs[0]) == "FLOAT[/a/b c]"
+    assert describe(result.graph.outputs[1]) == "FLOAT[/a/b c]"

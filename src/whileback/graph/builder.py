@@ -189,12 +189,26 @@ class Builder:
         return summed if squeeze else self.reshape(summed, like)
 
     def _unbroadcast_at_run_time(self, gradient: ir.Value, like: ir.Value) -> ir.Value:
-        shape, target = self.Shape(gradient), self.Shape(like)
-        missing = self.Sub(self.Shape(shape), self.Shape(target))
-        padded = self.Concat(self.Expand(1, missing), target, axis=0)
+        """Find out at run time which axes were broadcast: those whose sizes differ."""
+        target = self.Shape(like)
+        missing = None
+        if gradient.shape is not None and like.shape is not None:
+            missing = len(gradient.shape) - len(like.shape)
+        if missing:
+            gradient = self.ReduceSum(gradient, list(range(missing)), keepdims=0)
+        shape = self.Shape(gradient)
+        padded = target if missing is not None else self._padded(target, shape)
         axes = self.Squeeze(self.NonZero(self.Not(self.Equal(padded, shape))), [0])
         summed = self.ReduceSum(gradient, axes, keepdims=1, noop_with_empty_axes=1)
-        return self.Reshape(summed, target, allowzero=1)
+        if missing is None:
+            return self.Reshape(summed, target, allowzero=1)
+        summed.shape = like.shape
+        return summed
+
+    def _padded(self, shape: ir.Value, longer: ir.Value) -> ir.Value:
+        """Return the shape with as many ones in front as make it as long as the other."""
+        missing = self.Sub(self.Shape(longer), self.Shape(shape))
+        return self.Concat(self.Expand(1, missing), shape, axis=0)
 
 
 def source(node: ir.Node) -> str:
