@@ -1,4 +1,4 @@
-"""Small models whose gradient graphs are kept as text, so that a review shows what a change does."""
+"""Small models whose gradient graphs are on record, so that a review shows what a change does."""
 
 from __future__ import annotations
 
