@@ -122,6 +122,15 @@ def test_gradients_of_rows_are_made_after_the_loop() -> None:
     assert_gradient(text, ["h"], ["xs", "U", "h0"])
 
 
+def test_a_bias_is_summed_after_the_loop_from_what_is_stacked_anyway() -> None:
+    text = RNN.replace("float[4,4] w)", "float[4,4] w, float[1,4] b0)").replace(
+        "u = Tanh(h)", "z = Add(h, b0) u = Tanh(z)"
+    )
+    model = vjp(parse(text), ["y"], ["w", "b0"])
+    assert body(model, "Scan") == ["Mul", "MatMul", "Identity"]
+    assert_gradient(text, ["y"], ["w", "b0", "y0"], {"M": 3}, second_order=True)
+
+
 def test_inner_loops_run_again_and_keep_nothing_outside() -> None:
     text = """(int64 M, int64 K, float[2] x) => (float[2] y) {
       y = Loop(M, , x) <body = b (int64 i, bool c, float[2] v) => (bool go, float[2] w) {

@@ -17,7 +17,7 @@ from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
 
-__all__ = ["Product", "plain", "postponed", "split_products"]
+__all__ = ["Product", "postponed", "split_products", "summed"]
 
 Finish = Callable[[Builder, Sequence[ir.Value]], ir.Value]
 Bodies = tuple[ir.Graph | None, ...]
@@ -34,9 +34,14 @@ class Product:
     finish: Finish
 
 
-def plain(value: ir.Value) -> Product:
+def _plain(value: ir.Value) -> Product:
     """Return the product of one factor, which is only stacked."""
     return Product((value,), lambda _, stacks: stacks[0])
+
+
+def summed(value: ir.Value) -> Product:
+    """Return the sum over trips of a value that is stacked anyway."""
+    return Product((value,), lambda op, stacks: op.ReduceSum(stacks[0], [0], keepdims=0))
 
 
 def postponed(value: ir.Value, rows: Collection[ir.Value], readers: int = 0) -> Product:
@@ -49,12 +54,12 @@ def postponed(value: ir.Value, rows: Collection[ir.Value], readers: int = 0) -> 
     """
     node = value.producer()
     if node is None or len(value.uses()) > readers or is_standard(node, "ReduceSum", "ReduceMean"):
-        return plain(value)
+        return _plain(value)
     inner = [v for v in node.inputs if v is not None and (v in rows or _is_inner(v, (node.graph,)))]
     computed = list(dict.fromkeys(v for v in inner if v not in rows))
     emit = on_stacks(node, inner)
     if emit is None or len(computed) != 1 or (readers and value.is_graph_output()):
-        return plain(value)
+        return _plain(value)
     before = postponed(computed[0], rows, readers=1)
     others = [v for v in inner if v in rows]
 

@@ -10,7 +10,7 @@ from whileback.errors import UnsupportedError
 from whileback.gradient.activity import carries_reached
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.rules.controlflow.frames import residuals
-from whileback.gradient.rules.controlflow.products import Product, split_products
+from whileback.gradient.rules.controlflow.products import Product, split_products, summed
 from whileback.gradient.rules.controlflow.reverse import Row
 from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.gradient.rules.controlflow.variation import shape_varies
@@ -111,14 +111,18 @@ class ReverseBody:
         """Take the products out of what is summed over trips."""
         outputs = list(self.op.graph.outputs)
         first = len(outputs) - len(self.captured)
+        bodies = (self.op.graph, self.view.body)
+        split = [split_products(total, bodies) for total in outputs[first:]]
+        stacked = {behind_identity(f) for products, _ in split for p in products for f in p.factors}
         totals = []
-        for captured, total in zip(self.captured, outputs[first:], strict=True):
-            products, terms = split_products(total, (self.op.graph, self.view.body))
+        for captured, (products, terms) in zip(self.captured, split, strict=True):
+            later = [term for term in terms if behind_identity(term) in stacked]
+            products += [summed(term) for term in later]
             self.products += [(captured, product) for product in products]
-            summed = self.op.add(*terms)
-            if summed is not None:
+            total = self.op.add(*(term for term in terms if term not in later))
+            if total is not None:
                 self.sums.append(captured)
-                totals.append(summed)
+                totals.append(total)
         factors = [factor for _, product in self.products for factor in product.factors]
         self._set_results([*outputs[:first], *totals, *factors])
 
