@@ -107,7 +107,7 @@ class _Copier:
         self.functions = functions
         self.opset_imports = opset_imports
         self.constants: list[ir.Value] = []
-        self._taken_out: set[ir.Value] = set()
+        self._taken_out: set[ir.Value | None] = set()
         self._by_name: dict[ir.Graph, dict[str | None, ir.Value]] = {}
 
     def graph(self, graph: ir.Graph, scope: _Scope, *path: str) -> ir.Graph:
@@ -124,7 +124,7 @@ class _Copier:
         nodes = self._nodes(graph, scope)
         return ir.Graph(
             [self._read(value, scope) for value in graph.inputs],
-            [self._returned(value, nodes, scope) for value in graph.outputs],
+            self._returned(graph, nodes, scope),
             nodes=nodes,
             initializers=[
                 self._read(value, scope)
@@ -157,15 +157,19 @@ class _Copier:
             copy = scope.values[value] = ir.Value(name=value.name)
         return copy
 
-    def _returned(self, value: ir.Value, nodes: list[ir.Node], scope: _Scope) -> ir.Value:
-        """Return what a graph returns for one of its outputs; constants stay apart from it."""
-        copy = self._read(self._resolve(value, scope), scope)
-        if copy not in self._taken_out:
-            return copy
-        output = _copy_value(copy)
-        output.name, output.const_value = value.name, None
-        nodes.append(_identity(copy, output, scope))
-        return output
+    def _returned(self, graph: ir.Graph, nodes: list[ir.Node], scope: _Scope) -> list[ir.Value]:
+        """Return what a copy of the graph returns: copies of what lies outside of it."""
+        own = {scope.values[value] for value in definitions(graph)} - self._taken_out
+        returned = []
+        for value in graph.outputs:
+            copy = self._read(self._resolve(value, scope), scope)
+            if copy not in own and copy.type is not None:
+                output = _copy_value(copy)
+                output.name, output.const_value = value.name, None
+                nodes.append(_identity(copy, output, scope))
+                copy = output
+            returned.append(copy)
+        return returned
 
     def _resolve(self, value: ir.Value, scope: _Scope) -> ir.Value:
         """Return the outer value that a graph returns by its name, which readers do not resolve."""
@@ -217,7 +221,9 @@ class _Copier:
         if version is None:
             return
         known = self.opset_imports.setdefault(node.domain, version)
-        if known != version and node.domain:
+        if not node.domain:
+            self.opset_imports[""] = max(known, version)
+        elif known != version:
             raise UnsupportedError(
                 f"Node {label(node)} ({node.domain}@{version}::{node.op_type}) is in a function, "
                 f"and the model imports {node.domain}@{known}: both cannot be had in one graph. "
@@ -263,6 +269,8 @@ class _Copier:
             inner.values[value] = self._argument(given, scope)
         passed = []
         for value, output in zip(function.outputs, node.outputs, strict=False):
+            if not output.name and not output.uses():
+                continue
             if value in inner.values or value.producer() is None:
                 passed.append((value, output))
             else:
@@ -293,28 +301,26 @@ def _copy_value(value: ir.Value) -> ir.Value:
 
 
 def _given(reference: ir.Attr, attributes: Attributes) -> ir.Attr | None:
-    """Return what the caller of a function gives for one of its attributes."""
+    """Return what the caller of a function gives for one of its attributes.
+
+    Raises: UnsupportedError for a graph.
+    """
     given = attributes.get(str(reference.ref_attr_name))
+    if given is not None and given.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+        raise UnsupportedError(
+            f"A function takes a graph as its attribute '{given.name}', which is not done. Write "
+            "the graph into the function."
+        )
     return None if given is None else ir.Attr(reference.name, given.type, given.value)
 
 
 def _arguments(node: ir.Node, function: ir.Function, scope: _Scope) -> Attributes:
-    """Return the attributes of a call, with the function's defaults for those that are not given.
-
-    Raises: UnsupportedError for a graph.
-    """
+    """Return the attributes of a call, defaults of the function for those that are not given."""
     found = {a.name: a for a in function.attributes.values() if a.value is not None}
     for attribute in node.attributes.values():
         given = _given(attribute, scope.attributes) if attribute.is_ref() else attribute
         if given is not None:
             found[attribute.name] = given
-    for attribute in found.values():
-        if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
-            raise UnsupportedError(
-                f"Node {label(node)} calls function {_signature(function)} with a graph as "
-                f"attribute '{attribute.name}', which is not done. Write the graph into the "
-                "function."
-            )
     return found
 
 

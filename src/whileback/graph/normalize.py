@@ -18,7 +18,7 @@ from whileback.graph.shapes import Shapes
 from whileback.graph.sorting import sort
 from whileback.graph.tensors import rename_value
 from whileback.graph.validate import check_names, check_operators
-from whileback.graph.versions import IR_VERSION, limit_versions, target_opset
+from whileback.graph.versions import IR_VERSION, OPSET, limit_versions, target_opset
 
 __all__ = ["normalize"]
 
@@ -65,7 +65,7 @@ def normalize(
     check_names(model)
     flat = flatten(model)
     imports = flat.opset_imports
-    target = target_opset(imports.get("", 1), opset)
+    target = target_opset(imports.get("", OPSET), opset)
     imports[""] = target
     graph = flat.graph
     graph.opset_imports.update(imports)
@@ -95,6 +95,7 @@ def _with_graph(model: ir.Model, graph: ir.Graph) -> ir.Model:
 
 def _settle(graph: ir.Graph, constants: Sequence[ir.Value], target: int) -> None:
     """Lift, name, sort and infer what is new in the graph."""
+    check_operators(graph)
     early = lift_graph(graph, target, LIFTS)
     _complete(graph, [*constants, *early.constants])
     late = lift_graph(graph, target, TYPED_LIFTS)

@@ -222,10 +222,15 @@ class Shapes:
 
     def _start_loop(self, view: LoopView) -> None:
         """Give the body's inputs the types, shapes and symbols that they have outside."""
-        for value, dtype in ((view.trip, ir.DataType.INT64), (view.proceed, ir.DataType.BOOL)):
+        for value, dtype, outside in (
+            (view.trip, ir.DataType.INT64, view.limit),
+            (view.proceed, ir.DataType.BOOL, view.start),
+        ):
             if value is not None:
                 value.type = value.type or ir.TensorType(dtype)
-                value.shape = value.shape or ir.Shape([])
+                value.shape = prefer(
+                    ir.Shape([]) if outside is None else outside.shape, value.shape
+                )
         known = [(c.input, c.initial.type, c.initial.shape) for c in view.carries]
         for scan in view.scan_inputs:
             known.append((scan.row, scan.stack.type, without_axis(scan.stack.shape, scan.axis)))

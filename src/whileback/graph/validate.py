@@ -27,17 +27,24 @@ def check_names(model: ir.Model) -> None:
         _check(graph, Counter())
 
 
-def check_operators(graph: ir.Graph, opset: int) -> None:
+def check_operators(graph: ir.Graph, opset: int | None = None) -> None:
     """Check that the nodes of the default domain have the form that ONNX defines for them.
+
+    With an `opset`, the one that all nodes have, types of values are checked as well; without,
+    each node is held against its own opset (`node.version`).
 
     Raises: GraphError for an unknown operator, a wrong number of inputs, a wrong attribute or a
     wrong type.
     """
     for node in walk(graph):
-        wrong = None if node.domain else problem(node, opset)
+        version = opset or node.version
+        if node.domain or version is None:
+            continue
+        wrong = problem(node, version, types=opset is not None)
         if wrong is not None:
             raise GraphError(
-                f"Node {label(node)} (ai.onnx@{opset}::{node.op_type}) {wrong}. Correct the model."
+                f"Node {label(node)} (ai.onnx@{version}::{node.op_type}) {wrong}. "
+                "Correct the model."
             )
 
 

@@ -1,0 +1,175 @@
+"""Holding nodes against ONNX's own definitions of their operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import onnx
+import onnx_ir as ir
+
+from whileback.errors import nearest
+
+__all__ = ["operator_names", "problem"]
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """An input or output: the types it takes, and the letter that stands for its type."""
+
+    name: str
+    optional: bool
+    types: frozenset[str]
+    letter: str | None
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The form of an operator in one version; the last slot can be repeated if `variadic`."""
+
+    attributes: frozenset[str]
+    required: frozenset[str]
+    inputs: tuple[_Slot, ...]
+    outputs: tuple[_Slot, ...]
+    min_inputs: int
+    max_inputs: int
+    max_outputs: int
+
+
+def problem(node: ir.Node, opset: int, types: bool = True) -> str | None:
+    """Return what is wrong with a node of the default domain in an opset, or None.
+
+    Attributes, the numbers of inputs and outputs, and their `types` as far as they are known are
+    looked at; shapes are not.
+    """
+    form = _form(node.op_type, opset)
+    if form is None:
+        hint = nearest(node.op_type, operator_names(opset))
+        return f"is not an operator of opset {opset} ({hint})"
+    return _attributes(node, form) or _counts(node, form) or (_types(node, form) if types else None)
+
+
+@cache
+def operator_names(opset: int) -> tuple[str, ...]:
+    """Return the operators of the default domain in an opset."""
+    schemas = onnx.defs.get_all_schemas_with_history()
+    names = {s.name for s in schemas if s.domain == "" and s.since_version <= opset}
+    return tuple(sorted(name for name in names if _form(name, opset) is not None))
+
+
+# Versions that ONNX deprecates since newer ones differ, and whose operator lives on.
+_WITHDRAWN = frozenset({("GroupNormalization", 18)})
+
+
+@cache
+def _form(op_type: str, opset: int) -> _Form | None:
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    if schema.deprecated and (op_type, schema.since_version) not in _WITHDRAWN:
+        return None
+    return _Form(
+        attributes=frozenset(schema.attributes),
+        required=frozenset(n for n, a in schema.attributes.items() if a.required),
+        inputs=tuple(_slot(each) for each in schema.inputs),
+        outputs=tuple(_slot(each) for each in schema.outputs),
+        min_inputs=schema.min_input,
+        max_inputs=schema.max_input,
+        max_outputs=schema.max_output,
+    )
+
+
+def _slot(parameter: onnx.defs.OpSchema.FormalParameter) -> _Slot:
+    option = onnx.defs.OpSchema.FormalParameterOption
+    mixed = parameter.option == option.Variadic and not parameter.is_homogeneous
+    return _Slot(
+        name=parameter.name,
+        optional=parameter.option != option.Single,
+        types=frozenset(parameter.types),
+        letter=None if mixed else parameter.type_str,
+    )
+
+
+def _attributes(node: ir.Node, form: _Form) -> str | None:
+    for name in node.attributes:
+        if name not in form.attributes:
+            return f"has an attribute '{name}', which is none of the operator's"
+    for name in sorted(form.required):
+        if name not in node.attributes:
+            return f"has no attribute '{name}', which the operator needs"
+    return None
+
+
+def _counts(node: ir.Node, form: _Form) -> str | None:
+    count = len(node.inputs)
+    while count and node.inputs[count - 1] is None:
+        count -= 1
+    if not form.min_inputs <= count <= form.max_inputs:
+        return f"has {count} inputs, and the operator takes {_range(form)}"
+    for value, slot in _slots(node.inputs, form.inputs):
+        if value is None and not slot.optional:
+            return f"leaves out input '{slot.name}', which the operator needs"
+    if len(node.outputs) > form.max_outputs:
+        return f"has {len(node.outputs)} outputs, and the operator makes {form.max_outputs}"
+    return None
+
+
+def _range(form: _Form) -> str:
+    if form.max_inputs > 2**30:
+        return f"at least {form.min_inputs}"
+    if form.min_inputs == form.max_inputs:
+        return str(form.min_inputs)
+    return f"{form.min_inputs} to {form.max_inputs}"
+
+
+def _types(node: ir.Node, form: _Form) -> str | None:
+    found: dict[str, ir.Value] = {}
+    for verb, values, slots in (
+        ("reads", node.inputs, form.inputs),
+        ("makes", node.outputs, form.outputs),
+    ):
+        for value, slot in _slots(values, slots):
+            given = None if value is None else _type_name(value.type)
+            if value is None or given is None:
+                continue
+            wrong = _mismatch(given, slot, found)
+            if wrong is not None:
+                return f"{verb} '{value.name}', which is {given}, as '{slot.name}'{wrong}"
+            if slot.letter is not None:
+                found[slot.letter] = value
+    return None
+
+
+def _mismatch(given: str, slot: _Slot, found: dict[str, ir.Value]) -> str | None:
+    """Return how a type breaks the operator's definition; values of one letter have one type."""
+    if given not in slot.types:
+        shown = sorted(slot.types)
+        return f", which takes {', '.join(shown[:6])}{', …' if len(shown) > 6 else ''}"
+    other = found.get(slot.letter or "")
+    if other is not None and _type_name(other.type) != given:
+        return f" beside '{other.name}', which is {_type_name(other.type)}: they must have one type"
+    return None
+
+
+def _slots(
+    values: Sequence[ir.Value | None], slots: tuple[_Slot, ...]
+) -> Iterator[tuple[ir.Value | None, _Slot]]:
+    for index, value in enumerate(values):
+        yield value, slots[min(index, len(slots) - 1)]
+
+
+def _type_name(type_: ir.TypeProtocol | None) -> str | None:
+    """Return the name that ONNX's definitions give to a type, such as `tensor(float)`."""
+    if type_ is None or type_.dtype == ir.DataType.UNDEFINED:
+        return None
+    if type(type_) is ir.TensorType:
+        return _TENSORS[type_.dtype]
+    for kind, container in (("seq", ir.SequenceType), ("optional", ir.OptionalType)):
+        if isinstance(type_, container):
+            return f"{kind}({_type_name(type_.elem_type)})"
+    return None
+
+
+_TENSORS: dict[ir.DataType, str] = {dtype: f"tensor({dtype.name.lower()})" for dtype in ir.DataType}
