@@ -77,13 +77,13 @@ class ReverseBody:
 
     def _differentiate(self, received: dict[ir.Value, ir.Value]) -> Cotangents:
         """Emit the body's vjp; return the cotangents of all that the body reads."""
-        known: Cotangents = {
-            carry.output: value for carry, value in zip(self.carries, self.cotangents, strict=True)
-        }
         stacked = [scan for scan in self.view.scan_outputs if scan.stack in received]
-        for scan, row in zip(stacked, self.rows, strict=True):
-            earlier = known.get(scan.row)
-            known[scan.row] = row.value if earlier is None else self.op.Add(earlier, row.value)
+        results = [carry.output for carry in self.carries] + [scan.row for scan in stacked]
+        cotangents = self.cotangents + [row.value for row in self.rows]
+        known: Cotangents = {}
+        for value, cotangent in zip(results, cotangents, strict=True):
+            earlier = known.get(value)
+            known[value] = cotangent if earlier is None else self.op.Add(earlier, cotangent)
         backward(self.op, list(self.view.body), known)
         self.op.origin = self.view.node
         return known
