@@ -22,6 +22,7 @@ from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.printing import dump
 from whileback.graph.shapes import Shapes, describe, forget_symbolic_data, static_shape
+from whileback.graph.versions import limit_versions
 
 __all__ = ["NAMES_KEY", "gradient", "gradient_or_vjp", "names", "vjp"]
 
@@ -124,12 +125,9 @@ class _Transform:
         opset: int | None,
         ir_version: int | None,
     ) -> None:
-        self.model = normalize(
-            model,
-            opset=opset,
-            ir_version=ir_version,
-            needs_expansion=lambda node: lookup(node) is None,
-        )
+        # The caps hold for what the rules emit, too, so that they come last.
+        self._caps = (opset, ir_version)
+        self.model = normalize(model, needs_expansion=lambda node: lookup(node) is None)
         dump(self.model, "1-normalize")
         graph = self.model.graph
         self.targets = select(self.model, of, "of")
@@ -178,6 +176,7 @@ class _Transform:
         dump(self.model, "2-backward")
         clean(self.model)
         dump(self.model, "3-clean")
+        limit_versions(self.model, *self._caps)
         return self.model
 
     def _add_gradient(self, value: ir.Value, gradient: ir.Value | None) -> None:
