@@ -43,6 +43,12 @@ def test_split_sizes_given_at_run_time():
     assert inferred("float[2,3] x", f"{ints(s=[1, 2])} {body}") == "FLOAT[2,1]"
 
 
+@pytest.mark.parametrize(("length", "wanted"), [(4, "FLOAT[1]"), (7, "FLOAT[2]"), (5, "FLOAT[_d0]")])
+def test_a_split_that_does_not_have_enough_for_all_parts(length, wanted):
+    body = "y, a, b, c = Split<num_outputs = 4>(x)"
+    assert inferred(f"float[{length}] x", body) == wanted
+
+
 def test_axes_of_a_pad_given_at_run_time():
     body = f"{ints(p=[1, 1])} y = Pad(x, p, , a)"
     assert inferred("float[2,3] x, int64[1] a", body) == "FLOAT[_d0,_d1]"

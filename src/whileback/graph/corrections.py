@@ -58,12 +58,21 @@ def infer_rank(node: ir.Node, new_dim: NewDim) -> None:
 
 def forget_guesses(node: ir.Node, new_dim: NewDim) -> None:
     """Replace by new symbols what was inferred from arguments that only the run knows."""
-    if is_standard(node, "Split") and _at_run_time(node, 1):
+    if is_standard(node, "Split") and (_at_run_time(node, 1) or _cannot_split(node)):
         _forget_split_sizes(node, new_dim)
     if is_standard(node, "Slice"):
         _forget_slice_sizes(node, new_dim)
     if is_standard(node, *BROADCASTING):
         _join_symbols(node, new_dim)
+
+
+def _cannot_split(node: ir.Node) -> bool:
+    """Tell whether there is not enough for all parts, as in a branch for other inputs."""
+    X, count = node.inputs[0], node.attributes.get_int("num_outputs")
+    if X is None or X.shape is None or count is None:
+        return False
+    length = X.shape[node.attributes.get_int("axis", 0)]
+    return isinstance(length, int) and -(-length // count) * (count - 1) > length
 
 
 def _forget_split_sizes(node: ir.Node, new_dim: NewDim) -> None:
