@@ -50,8 +50,20 @@ def backward(op: GradientBuilder, nodes: Sequence[ir.Node], cotangents: Cotangen
             continue
         for value, gradient in zip(read, _apply_rule(op, node, received, len(read)), strict=True):
             if value is not None and gradient is not None and value in op.active:
+                _note_shape(gradient, value)
                 earlier = cotangents.get(value)
                 cotangents[value] = gradient if earlier is None else op.Add(earlier, gradient)
+
+
+def _note_shape(gradient: ir.Value, value: ir.Value) -> None:
+    """A gradient has the shape of its value, also where inference did not find that."""
+    if gradient.producer() is None or value.shape is None:
+        return
+    if gradient.shape is None:
+        gradient.shape = value.shape
+    elif len(gradient.shape) == len(value.shape):
+        pairs = zip(gradient.shape, value.shape, strict=True)
+        gradient.shape = ir.Shape([own if isinstance(own, int) else dim for own, dim in pairs])
 
 
 def _apply_rule(

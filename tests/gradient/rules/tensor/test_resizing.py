@@ -6,8 +6,8 @@ from tests.judge import parse
 from whileback.errors import UnsupportedError
 from whileback.gradient import vjp
 
-IMAGE = np.linspace(-2, 3, 40, dtype=np.float32).reshape(1, 2, 4, 5)
-KINDS = ["float[1,2,4,5]", "float[A,2,C,D]", "float[A,B,C,D]"]
+IMAGE = np.linspace(-2, 3, 12, dtype=np.float32).reshape(1, 1, 4, 3)
+KINDS = ["float[1,1,4,3]", "float[A,B,C,D]"]
 MODES = [
     'mode = "nearest"',
     'mode = "nearest", nearest_mode = "floor", coordinate_transformation_mode = "asymmetric"',
@@ -24,17 +24,17 @@ MODES = [
 @pytest.mark.parametrize("kind", KINDS)
 def test_sizes(kind, mode):
     body = f"y = Resize<{mode}>(h, , , s)"
-    judge(f"{ints(s=[1, 2, 7, 3])} {body}", kind, x=IMAGE)
-    judge(body, kind, "int64[4] s", s=[1, 2, 2, 11], x=IMAGE)
+    judge(f"{ints(s=[1, 1, 7, 2])} {body}", kind, x=IMAGE)
+    judge(body, kind, "int64[4] s", s=[1, 1, 2, 5], x=IMAGE)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_scales(kind, mode):
     body = f"y = Resize<{mode}>(h, , s)"
-    known = "s = Constant<value_floats = [1.0, 1.0, 2.0, 0.6]>()"
+    known = "s = Constant<value_floats = [1.0, 1.0, 0.5, 2.0]>()"
     judge(f"{known} {body}", kind, x=IMAGE)
-    judge(body, kind, "float[4] s", s=np.array([1, 1, 0.5, 3], np.float32), x=IMAGE)
+    judge(body, kind, "float[4] s", s=np.array([1, 1, 1.5, 3], np.float32), x=IMAGE)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -47,12 +47,12 @@ def test_rows_that_change_although_their_number_stays(mode):
 @pytest.mark.parametrize("kind", KINDS)
 def test_named_axes(kind):
     body = 'y = Resize<mode = "linear", axes = [2, 3]>(h, , , s)'
-    judge(f"{ints(s=[3, 6])} {body}", kind, x=IMAGE)
+    judge(f"{ints(s=[3, 5])} {body}", kind, x=IMAGE)
 
 
-@pytest.mark.parametrize("kind", ["float[1,4,5,1]", "float[A,B,C,1]"])
+@pytest.mark.parametrize("kind", ["float[1,4,3,1]", "float[A,B,C,1]"])
 def test_axes_that_are_not_the_last(kind):
-    body = f'{ints(s=[2, 6, 3, 1])} y = Resize<mode = "nearest">(h, , , s)'
+    body = f'{ints(s=[2, 6, 2, 1])} y = Resize<mode = "nearest">(h, , , s)'
     judge(body, kind, x=IMAGE[:, 0, :, :, None])
 
 
@@ -66,11 +66,11 @@ def test_a_cropped_part_with_a_value_around_it():
     attributes = 'coordinate_transformation_mode = "tf_crop_and_resize", extrapolation_value = 7.0'
     body = f'y = Resize<mode = "linear", {attributes}>(h, r, , s)'
     known = "r = Constant<value_floats = [0.0, 0.0, 0.3, -0.2, 1.0, 1.0, 0.9, 1.3]>()"
-    judge(f"{known} {ints(s=[1, 2, 5, 6])} {body}", "float[A,B,C,D]", x=IMAGE)
+    judge(f"{known} {ints(s=[1, 1, 5, 6])} {body}", "float[A,B,C,D]", x=IMAGE)
 
 
 def test_half_precision():
-    body = f'{ints(s=[1, 2, 7, 3])} y = Resize<mode = "linear">(h, , , s)'
+    body = f'{ints(s=[1, 1, 7, 2])} y = Resize<mode = "linear">(h, , , s)'
     x = IMAGE.astype(np.float16)
     judge(body, "float16[A,B,C,D]", result="float16", x=x)
 

@@ -30,10 +30,7 @@ def trilu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Cast", "CastLike")
 def cast(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is X in another float type, so dX is dY in the type of X; integers pass nothing on."""
-    X = required(node)
-    if X.dtype is None:
-        return op.CastLike(dY, X)
-    return dY if X.dtype == dY.dtype else op.Cast(dY, to=int(X.dtype))
+    return op.cast(dY, required(node))
 
 
 @rule("OneHot")
