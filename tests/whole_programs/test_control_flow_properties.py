@@ -17,8 +17,8 @@ from tests.judge import assert_gradient
 
 UNARY = ("Sin", "Tanh", "Sigmoid", "Neg")
 BINARY = ("Add", "Sub", "Mul")
-HEAD = """(float[2] x, float[2] w, float[2,2] W, float[3,2] table, int64 n, int64 m, bool flag)
-    => (float[2] y) {
+HEAD = """(float[%(N)s] x, float[%(N)s] w, float[%(N)s,%(N)s] W, float[%(T)s,%(N)s] table,
+    int64 n, int64 m, bool flag) => (float[%(N)s] y) {
 """
 
 
@@ -164,7 +164,9 @@ class Writer:
 
 @st.composite
 def models(draw: st.DrawFn) -> str:
-    writer = Writer(draw, draw(st.sampled_from(("float[2]", "float[N]"))))
+    sizes = draw(st.sampled_from(({"N": "2", "T": "3"}, {"N": "N", "T": "T"})))
+    body = draw(st.sampled_from(("float[2]", "float[N]", "float[M]")))
+    writer = Writer(draw, body)
     for name, value in (("zero", "0"), ("one", "1"), ("two", "2")):
         writer.line(1, f"{name} = Constant<value = int64 {{{value}}}>()")
     writer.line(1, "rows = Constant<value = int64[2] {-1, 2}>()")
@@ -176,12 +178,12 @@ def models(draw: st.DrawFn) -> str:
     seen = writer.block(1, 0, [*seen, last], [])
     writer.line(1, f"s1 = Sum({', '.join(dict.fromkeys((last, *seen[2:])))})")
     writer.line(1, "y = Sin(s1)")
-    return HEAD + "\n".join(writer.lines) + "\n}"
+    return HEAD % sizes + "\n".join(writer.lines) + "\n}"
 
 
 @pytest.mark.filterwarnings("ignore:No value in of= depends on")
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(models(), st.integers(0, 3), st.integers(0, 2), st.booleans(), st.integers(0, 99))
 def test_random_models(model: str, n: int, m: int, flag: bool, seed: int) -> None:
-    inputs = {"n": n, "m": m, "flag": np.array(flag)}
+    inputs = {"n": n, "m": m, "flag": np.array(flag), "x": [0.5, -1.25]}
     assert_gradient(model, ["y"], ["x", "w", "W", "table"], inputs, seed=seed)
