@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import onnx_ir as ir
 
@@ -13,6 +13,7 @@ from whileback.graph.shapes import FLOATS
 __all__ = ["carries_reached", "dependents", "passes_gradient", "reaching"]
 
 Values = set[ir.Value]
+Passes = Callable[[ir.Node], bool]
 
 
 def passes_gradient(node: ir.Node) -> bool:
@@ -26,35 +27,43 @@ def _may_be_active(value: ir.Value) -> bool:
     return value.dtype is None or value.dtype in FLOATS
 
 
-def dependents(graph: ir.Graph, sources: Iterable[ir.Value]) -> Values:
-    """Return the sources and all values, in every scope, that depend on them smoothly."""
+def dependents(
+    graph: ir.Graph, sources: Iterable[ir.Value], passes: Passes = passes_gradient
+) -> Values:
+    """Return the sources and all values, in every scope, that depend on them.
+
+    Args:
+        graph: a main graph.
+        sources: values in any scope.
+        passes: tells which nodes count; by default those through which a gradient flows.
+    """
     found = set(sources)
-    _extend_dependents(graph, found)
+    _extend_dependents(graph, found, passes)
     return found
 
 
-def _extend_dependents(graph: ir.Graph, found: Values) -> None:
+def _extend_dependents(graph: ir.Graph, found: Values, passes: Passes) -> None:
     for node in graph:
         if is_loop(node):
-            _extend_through_loop(loop_view(node), found)
+            _extend_through_loop(loop_view(node), found, passes)
         elif is_standard(node, "If"):
-            _extend_through_if(node, found)
-        elif passes_gradient(node) and any(value in found for value in operands(node)):
+            _extend_through_if(node, found, passes)
+        elif passes(node) and any(value in found for value in operands(node)):
             found.update(value for value in node.outputs if _may_be_active(value))
 
 
-def _extend_through_if(node: ir.Node, found: Values) -> None:
+def _extend_through_if(node: ir.Node, found: Values, passes: Passes) -> None:
     for branch in branches(node):
-        _extend_dependents(branch, found)
+        _extend_dependents(branch, found, passes)
         results = zip(branch.outputs, node.outputs, strict=True)
         found.update(result for inner, result in results if inner in found)
 
 
-def _extend_through_loop(view: LoopView, found: Values) -> None:
+def _extend_through_loop(view: LoopView, found: Values, passes: Passes) -> None:
     found.update(c.input for c in view.carries if c.initial in found)
     found.update(s.row for s in view.scan_inputs if s.stack in found)
     while True:
-        _extend_dependents(view.body, found)
+        _extend_dependents(view.body, found, passes)
         fed_back = {c.input for c in view.carries if c.output in found} - found
         if not fed_back:
             break

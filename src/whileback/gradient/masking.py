@@ -3,27 +3,47 @@
 The cotangent of an element that was not chosen is 0. Where a function has an infinite slope at
 such an element, as `Log` has at 0, the product 0·∞ would be NaN: `Where(x > 0, Log(x), 0)`. The
 rules of such functions therefore look away where a masked value's cotangent is 0.
+
+That concerns what may be infinite, or no number, though all that the model is given is finite.
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
+from whileback.gradient.activity import dependents
 from whileback.graph.scopes import is_standard, operands, subgraphs, walk
 
 __all__ = ["masked"]
 
 _CHOOSING = ("Clip", "Max", "Min", "Where")
+# Operators with a pole, with a slope that is infinite somewhere, or that overflow early.
+_SINGULAR = frozenset(
+    "Acos Acosh Asin Atanh Cosh Div Exp Log LogSoftmax Mod Pow Reciprocal ReduceLogSum "
+    "ReduceLogSumExp Sinh Softmax Sqrt".split()
+)
+# Operators that make nothing infinite, but pass it on element by element.
+_PASSING = frozenset(
+    "Abs Add Cast CastLike Cos Expand Gelu Identity LeakyRelu Mean Mish Mul Neg Relu Reshape Sin "
+    "Softplus Squeeze Sub Sum Swish Tan Transpose Unsqueeze".split()
+)
 
 
 def masked(graph: ir.Graph) -> set[ir.Value]:
-    """Return the values, in every scope, on which the result of a choice may depend.
+    """Return the values, in every scope, that may be infinite and that a choice may depend on.
 
-    All that a loop or a branch computes counts as such if there is a choice inside it.
+    All that a loop or a branch computes counts as chosen from if there is a choice inside it.
     """
     found: set[ir.Value] = set()
     _extend(graph, found)
-    return found
+    return found & _unbounded(graph) if found else found
+
+
+def _unbounded(graph: ir.Graph) -> set[ir.Value]:
+    """Return the values, in every scope, that may be infinite or no number."""
+    singular = [node for node in walk(graph) if is_standard(node, *_SINGULAR)]
+    sources = [value for node in singular for value in node.outputs]
+    return dependents(graph, sources, lambda node: is_standard(node, *_PASSING))
 
 
 def _extend(graph: ir.Graph, found: set[ir.Value]) -> None:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from tests.gradient.rules.exact import gradients
-from tests.judge import parse
+from tests.judge import assert_gradient, parse
 
+from whileback.engines import compile
 from whileback.gradient import vjp
 
 MASK = "zero = Constant<value_float = 0.0>() one = Constant<value_float = 1.0>()"
@@ -21,6 +22,13 @@ MASK = "zero = Constant<value_float = 0.0>() one = Constant<value_float = 1.0>()
         ("Pow(x, half)", [0, -1], 0.25, 1),
         ("Pow(x, x)", [0, -1], 1, 1),
         ("Exp(x)", [1000, np.inf], 0, 1),
+        ("Sinh(x)", [1000], 0, 1),
+        ("Cosh(x)", [1000], 0, 0),
+        ("Mul(x, e)", [1000], 0, 1),
+        ("Sin(r)", [0], 1, -np.cos(1)),
+        ("Gelu(r)", [0], -1, 0.0833155),
+        ("Mish(r)", [0], 1, -1.0490363),
+        ("Softplus(r)", [0], 1, -1 / (1 + np.exp(-1))),
         ("Asin(x)", [1, 2], 0, 1),
         ("Acos(x)", [1, -2], 0, -1),
         ("Acosh(x)", [1, 0], 1.25, 1 / 0.75),
@@ -30,6 +38,7 @@ MASK = "zero = Constant<value_float = 0.0>() one = Constant<value_float = 1.0>()
 def test_elements_that_are_not_chosen(call, bad, good, slope):
     model = f"""(float[N] x, bool[N] c) => (float[N] y) {{
       {MASK} half = Constant<value_float = 0.5>()
+      e = Exp(x) r = Div(one, x)
       f = {call}
       y = Where(c, f, zero)
     }}"""
@@ -38,14 +47,67 @@ def test_elements_that_are_not_chosen(call, bad, good, slope):
     np.testing.assert_allclose(got["x"], [*([0] * len(bad)), 3 * slope], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("call", ["Softmax(x)", "LogSoftmax(x)"])
+def test_rows_that_are_not_chosen(call):
+    """As in attention, where a row without any key is no number and becomes 0."""
+    x = np.array([[0.5, 1, -1], [-np.inf, -np.inf, -np.inf]], np.float32)
+    model = f"""(float[2,3] x, bool[2,1] c) => (float[2,3] y) {{
+      {MASK} f = {call} y = Where(c, f, zero)
+    }}"""
+    got = gradients(model, {"x": x, "c": np.array([[True], [False]])}, [[1], [2]])
+    alone = gradients(f"(float[1,3] x) => (float[1,3] y) {{ y = {call} }}", {"x": x[:1]})
+    np.testing.assert_allclose(got["x"], [alone["x"][0], [0, 0, 0]], atol=1e-7)
+
+
+@pytest.mark.parametrize("call", ["ReduceLogSum(x, a)", "ReduceLogSumExp(x, a)"])
+def test_sums_that_are_not_chosen(call):
+    bad = 0 if call.startswith("ReduceLogSum(") else -np.inf
+    x = np.array([[0.5, 1], [bad, bad]], np.float32)
+    model = f"""(float[2,2] x, bool[2,1] c) => (float[2,1] y) {{
+      {MASK} a = Constant<value_ints = [1]>() f = {call} y = Where(c, f, zero)
+    }}"""
+    got = gradients(model, {"x": x, "c": np.array([[True], [False]])})
+    weights = np.exp(x[0]) if bad else np.ones(2)
+    total = np.sum(weights) if bad else np.sum(x[0])
+    np.testing.assert_allclose(got["x"], [weights / total, [0, 0]], rtol=1e-6)
+
+
+CALLS = [
+    "Exp(x)",
+    "Log(x)",
+    "Sqrt(x)",
+    "Reciprocal(x)",
+    "Div(half, x)",
+    "Pow(x, half)",
+    "Pow(x, x)",
+    "Asin(x)",
+    "Acosh(o)",
+    "Cosh(x)",
+    "Mul(x, e)",
+    "Softmax(x)",
+    "LogSoftmax(x)",
+    "ReduceLogSumExp(x)",
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_cotangents_that_are_zero_by_chance(call):
+    """The second derivative of a sum of squares where all of them are 0, as at a perfect fit."""
+    model = f"""(float[2] x, bool[2] c, float[2] t) => (float[2] y, float[2] z) {{
+      {MASK} half = Constant<value_float = 0.5>() e = Exp(x) o = Add(x, one)
+      f = {call} z = Where(c, f, zero) r = Sub(z, t) y = Mul(r, r)
+    }}"""
+    feeds = {"x": np.array([0.5, 0.75], np.float32), "c": np.array([True, True])}
+    feeds["t"] = compile(parse(model))({**feeds, "t": np.zeros(2, np.float32)})["z"]
+    assert_gradient(model, ["y"], ["x"], feeds, second_order=True)
+
+
 def test_second_derivatives_are_guarded_as_well():
     model = f"""(float[2] x) => (float[2] y) {{
       {MASK} c = Greater(x, zero) f = Log(x) y = Where(c, f, zero)
     }}"""
     first = vjp(parse(model), of="y", wrt="x")
     second = vjp(first, of="x_grad", wrt="x")
-    from whileback.engines import compile
-
     ones = np.ones(2, np.float32)
     run = compile(second)
     got = run(x=np.array([0, 0.5], np.float32), y_grad=ones, x_grad_grad=ones)

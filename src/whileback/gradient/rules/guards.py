@@ -1,4 +1,8 @@
-"""Keeping the zeros of what was not chosen away from infinite slopes."""
+"""Keeping the zeros of what was not chosen away from infinite slopes.
+
+Only needed, and only done, where the output of the node is masked. Everywhere else, and where a
+cotangent is 0 by chance, a product stays what it is, so that its own gradients are right.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,21 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 
-__all__ = ["guarded"]
+__all__ = ["over", "times"]
 
 
-def guarded(
-    op: GradientBuilder, node: ir.Node, dY: ir.Value, value: ir.Value, instead: float = 1.0
-) -> ir.Value:
-    """Return the value that a slope is computed from, with `instead` where the cotangent is 0.
+def times(op: GradientBuilder, node: ir.Node, dY: ir.Value, slope: ir.Value) -> ir.Value:
+    """Return dY·slope, and 0 where that is 0·∞."""
+    return _guarded(op, node, dY, op.Mul(dY, slope))
 
-    Only needed, and only done, where the output of the node is masked; `instead` must be a number
-    at which the slope and its own slopes are finite.
-    """
+
+def over(op: GradientBuilder, node: ir.Node, dY: ir.Value, inverse: ir.Value) -> ir.Value:
+    """Return dY/inverse, and 0 where that is 0/0."""
+    return _guarded(op, node, dY, op.Div(dY, inverse))
+
+
+def _guarded(op: GradientBuilder, node: ir.Node, dY: ir.Value, product: ir.Value) -> ir.Value:
     if node.outputs[0] not in op.masked:
-        return value
-    return op.Where(op.Cast(dY, to=int(ir.DataType.BOOL)), value, instead)
+        return product
+    lost = op.And(op.IsNaN(product), op.Equal(dY, 0.0))
+    return op.Where(lost, op.constant(0, product.dtype), product)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-from whileback.gradient.rules.guards import guarded
+from whileback.gradient.rules.guards import times
 from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.shapes import static_shape
 
@@ -55,15 +55,15 @@ def reduce_l2(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("ReduceLogSum")
 def reduce_log_sum(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = log Σ X over the axes, so dX is dY/exp(Y), spread over the axes."""
-    share = op.Mul(dY, op.Exp(op.Neg(node.outputs[0])))
+    share = times(op, node, dY, op.Exp(op.Neg(node.outputs[0])))
     return op.expand(_keep_axes(op, node, share), required(node))
 
 
 @rule("ReduceLogSumExp")
 def reduce_log_sum_exp(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = log Σ exp(X) over the axes, so dX = dY·exp(X - Y)."""
-    Y = _keep_axes(op, node, guarded(op, node, dY, node.outputs[0]))
-    return op.Mul(_keep_axes(op, node, dY), op.Exp(op.Sub(required(node), Y)))
+    Y, dY = _keep_axes(op, node, node.outputs[0]), _keep_axes(op, node, dY)
+    return times(op, node, dY, op.Exp(op.Sub(required(node), Y)))
 
 
 @rule("ReduceProd")

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.guards import times
 from whileback.gradient.rules.inputs import required
 
 Pair = tuple[ir.Value | None, ir.Value | None]
@@ -98,7 +99,7 @@ def gelu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     X = required(node)
     tanh_form = node.attributes.get_string("approximate", "none") == "tanh"
     doubled, slope = (_tanh_form if tanh_form else _normal)(op, X)
-    return op.Mul(dY, op.Mul(op.Add(doubled, op.Mul(X, slope)), 0.5))
+    return times(op, node, dY, op.Mul(op.Add(doubled, op.Mul(X, slope)), 0.5))
 
 
 def _normal(op: GradientBuilder, X: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -142,7 +143,7 @@ def mish(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     X = required(node)
     t = op.Tanh(op.Softplus(X))
     slope = op.Mul(op.Sub(1.0, op.Mul(t, t)), op.Sigmoid(X))
-    return op.Mul(dY, op.Add(t, op.Mul(X, slope)))
+    return times(op, node, dY, op.Add(t, op.Mul(X, slope)))
 
 
 @rule("Swish")
@@ -152,7 +153,7 @@ def swish(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     X, Y = required(node), node.outputs[0]
     s = op.Sigmoid(X if alpha == 1 else op.Mul(X, alpha))
     rest = op.Mul(Y if alpha == 1 else op.Mul(Y, alpha), op.Sub(1.0, s))
-    return op.Mul(dY, op.Add(s, rest))
+    return times(op, node, dY, op.Add(s, rest))
 
 
 def _exponential(

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-from whileback.gradient.rules.guards import guarded
+from whileback.gradient.rules.guards import over, times
 from whileback.gradient.rules.inputs import required
 
 Pair = tuple[ir.Value | None, ir.Value | None]
@@ -34,21 +34,26 @@ def sub(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
 def mul(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
     """C = A·B, so dA = dC·B and dB = dC·A, each summed back to its own shape."""
     A, B = required(node, 0), required(node, 1)
-    dA = op.unbroadcast(op.Mul(dC, B), A) if A in op.active else None
-    dB = op.unbroadcast(op.Mul(dC, A), B) if B in op.active else None
+    dA = _times(op, node, dC, B, A) if A in op.active else None
+    dB = _times(op, node, dC, A, B) if B in op.active else None
     return dA, dB
+
+
+def _times(
+    op: GradientBuilder, node: ir.Node, dC: ir.Value, factor: ir.Value, like: ir.Value
+) -> ir.Value:
+    return op.unbroadcast(times(op, node, dC, factor), like)
 
 
 @rule("Div")
 def div(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
     """C = A/B, so dA = dC/B and dB = -dC·C/B, each summed back to its own shape."""
     A, B = required(node, 0), required(node, 1)
-    scaled = op.Div(dC, guarded(op, node, dC, B))
+    scaled = over(op, node, dC, B)
     dA = op.unbroadcast(scaled, A) if A in op.active else None
     if B not in op.active:
         return dA, None
-    C = guarded(op, node, dC, node.outputs[0])
-    return dA, op.Neg(op.unbroadcast(op.Mul(scaled, C), B))
+    return dA, op.Neg(_times(op, node, scaled, node.outputs[0], B))
 
 
 @rule("Neg")
@@ -73,8 +78,8 @@ def mod(op: GradientBuilder, node: ir.Node, dC: ir.Value) -> Pair:
     dA = op.unbroadcast(dC, A) if A in op.active else None
     if B not in op.active:
         return dA, None
-    times = op.Round(op.Div(op.Sub(A, node.outputs[0]), B))
-    return dA, op.Neg(op.unbroadcast(op.Mul(dC, times), B))
+    count = op.Round(op.Div(op.Sub(A, node.outputs[0]), B))
+    return dA, op.Neg(_times(op, node, dC, count, B))
 
 
 @rule("Sum")

@@ -8,33 +8,32 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-from whileback.gradient.rules.guards import guarded
+from whileback.gradient.rules.guards import over, times
 from whileback.gradient.rules.inputs import required
 
 
 @rule("Reciprocal")
 def reciprocal(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = 1/X, so dX = -dY·Y²."""
-    Y = guarded(op, node, dY, node.outputs[0])
-    return op.Mul(dY, op.Neg(op.Mul(Y, Y)))
+    return times(op, node, dY, op.Neg(_square(op, node.outputs[0])))
 
 
 @rule("Sqrt")
 def sqrt(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = √X, so dX = dY/(2·Y)."""
-    return op.Mul(dY, op.Div(0.5, guarded(op, node, dY, node.outputs[0])))
+    return times(op, node, dY, op.Div(0.5, node.outputs[0]))
 
 
 @rule("Exp")
 def exp(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = exp(X), so dX = dY·Y."""
-    return op.Mul(dY, guarded(op, node, dY, node.outputs[0]))
+    return times(op, node, dY, node.outputs[0])
 
 
 @rule("Log")
 def log(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = log(X), so dX = dY/X."""
-    return op.Div(dY, guarded(op, node, dY, required(node)))
+    return over(op, node, dY, required(node))
 
 
 @rule("Erf")
@@ -47,33 +46,31 @@ def erf(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Sin")
 def sin(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = sin(X), so dX = dY·cos(X)."""
-    return op.Mul(dY, op.Cos(required(node)))
+    return times(op, node, dY, op.Cos(required(node)))
 
 
 @rule("Cos")
 def cos(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = cos(X), so dX = -dY·sin(X)."""
-    return op.Mul(dY, op.Neg(op.Sin(required(node))))
+    return times(op, node, dY, op.Neg(op.Sin(required(node))))
 
 
 @rule("Tan")
 def tan(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = tan(X), so dX = dY·(1 + Y²)."""
-    return op.Mul(dY, op.Add(_square(op, node.outputs[0]), 1.0))
+    return times(op, node, dY, op.Add(_square(op, node.outputs[0]), 1.0))
 
 
 @rule("Asin")
 def asin(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = asin(X), so dX = dY/√(1 - X²)."""
-    X = guarded(op, node, dY, required(node), 0.0)
-    return op.Div(dY, op.Sqrt(op.Sub(1.0, _square(op, X))))
+    return over(op, node, dY, op.Sqrt(op.Sub(1.0, _square(op, required(node)))))
 
 
 @rule("Acos")
 def acos(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = acos(X), so dX = -dY/√(1 - X²)."""
-    X = guarded(op, node, dY, required(node), 0.0)
-    return op.Neg(op.Div(dY, op.Sqrt(op.Sub(1.0, _square(op, X)))))
+    return op.Neg(over(op, node, dY, op.Sqrt(op.Sub(1.0, _square(op, required(node))))))
 
 
 @rule("Atan")
@@ -85,13 +82,13 @@ def atan(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Sinh")
 def sinh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = sinh(X), so dX = dY·cosh(X)."""
-    return op.Mul(dY, op.Cosh(required(node)))
+    return times(op, node, dY, op.Cosh(required(node)))
 
 
 @rule("Cosh")
 def cosh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = cosh(X), so dX = dY·sinh(X)."""
-    return op.Mul(dY, op.Sinh(required(node)))
+    return times(op, node, dY, op.Sinh(required(node)))
 
 
 @rule("Asinh")
@@ -103,15 +100,13 @@ def asinh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Acosh")
 def acosh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = acosh(X), so dX = dY/√(X² - 1)."""
-    X = guarded(op, node, dY, required(node), 2.0)
-    return op.Div(dY, op.Sqrt(op.Sub(_square(op, X), 1.0)))
+    return over(op, node, dY, op.Sqrt(op.Sub(_square(op, required(node)), 1.0)))
 
 
 @rule("Atanh")
 def atanh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = atanh(X), so dX = dY/(1 - X²)."""
-    X = guarded(op, node, dY, required(node), 0.0)
-    return op.Div(dY, op.Sub(1.0, _square(op, X)))
+    return over(op, node, dY, op.Sub(1.0, _square(op, required(node))))
 
 
 def _square(op: GradientBuilder, value: ir.Value) -> ir.Value:

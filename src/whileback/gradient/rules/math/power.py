@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-from whileback.gradient.rules.guards import guarded
+from whileback.gradient.rules.guards import times
 from whileback.gradient.rules.inputs import required
 from whileback.graph.shapes import rank
 
@@ -22,20 +22,19 @@ def power(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Pair:
     dE is NaN, since no exponent nearby gives a number.
     """
     B, E = required(node, 0), required(node, 1)
-    base = guarded(op, node, dY, B)
     known = None if E in op.active else _constant(E, B)
     if known is not None:
-        return op.Mul(dY, _slope(op, base, known)), None
-    exponent, zero = op.cast(E, B), op.Equal(base, op.constant(0.0, B.dtype))
+        return times(op, node, dY, _slope(op, B, known)), None
+    exponent, zero = op.cast(E, B), op.Equal(B, op.constant(0.0, B.dtype))
     dB = dE = None
     if B in op.active:
         settled = op.And(zero, op.Equal(exponent, op.constant(0.0, B.dtype)))
-        power = op.Pow(op.Where(settled, 1.0, base), op.Sub(exponent, 1.0))
-        dB = op.unbroadcast(op.Mul(dY, op.Mul(exponent, power)), B)
+        power = op.Pow(op.Where(settled, 1.0, B), op.Sub(exponent, 1.0))
+        slope = op.Mul(exponent, power)
+        dB = op.unbroadcast(times(op, node, dY, slope), B)
     if E in op.active:
-        Y = guarded(op, node, dY, node.outputs[0])
-        slope = op.Mul(Y, op.Log(op.Where(zero, 1.0, base)))
-        dE = op.cast(op.unbroadcast(op.Mul(dY, slope), E), E)
+        slope = op.Mul(node.outputs[0], op.Log(op.Where(zero, 1.0, B)))
+        dE = op.cast(op.unbroadcast(times(op, node, dY, slope), E), E)
     return dB, dE
 
 
