@@ -20,6 +20,7 @@ def judge(
     of: Sequence[str] = ("y",),
     wrt: Sequence[str] = ("x",),
     result: str = "float",
+    opset: int = 21,
     **inputs: Any,
 ) -> Arrays:
     """Judge first and second derivatives of a body that makes `y` of `h`, the squares of `x`.
@@ -31,6 +32,7 @@ def judge(
         of: the results of the body to differentiate.
         wrt: the inputs with respect to which.
         result: the type of their elements.
+        opset: that of the model.
         inputs: the values of all inputs but `x`, for which there is a default.
     """
     values: dict[str, Any] = {"x": X} | inputs
@@ -45,9 +47,8 @@ def judge(
     results = ", ".join(f"{result}[N_{name}] {name}_flat" for name in of)
     tail = ints(flat=[-1]) + "".join(f" {name}_flat = Reshape({name}, flat)" for name in of)
     model = f"({signature}) => ({results}) {{ {head[1]} {body} {tail} }}"
-    return assert_gradient(
-        model, [f"{name}_flat" for name in of], list(wrt), values, second_order=True
-    )
+    flat = [f"{name}_flat" for name in of]
+    return assert_gradient(model, flat, list(wrt), values, opset=opset, second_order=True)
 
 
 def ints(**lists: Sequence[int]) -> str:

@@ -16,6 +16,8 @@ def test_depth_to_space(kind):
 def test_space_to_depth(kind):
     x = IMAGE.reshape(2, 2, 4, 6)[:1]
     judge("y = SpaceToDepth<blocksize = 2>(h)", kind, x=x)
+    for mode in ("DCR", "CRD"):
+        judge(f'y = SpaceToDepth<blocksize = 2, mode = "{mode}">(h)', kind, x=x, opset=28)
 
 
 @pytest.mark.parametrize("kind", ["float[4,3]", "float[A,B]", "float[]"])

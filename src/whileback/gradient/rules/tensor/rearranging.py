@@ -12,7 +12,8 @@ from whileback.gradient.rules.inputs import required
 @rule("SpaceToDepth")
 def space_to_depth(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y has the blocks of X as channels, so dX is dY with its channels as blocks."""
-    return op.DepthToSpace(dY, blocksize=node.attributes["blocksize"].as_int(), mode="DCR")
+    mode = node.attributes.get_string("mode", "DCR")
+    return op.DepthToSpace(dY, blocksize=node.attributes["blocksize"].as_int(), mode=mode)
 
 
 @rule("DepthToSpace")
