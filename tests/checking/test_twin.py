@@ -134,3 +134,19 @@ def test_old_opsets_and_functions_are_brought_into_normal_form():
     x = np.array([0.1, -0.2, 0.4])
     got = compile(twin_of(model))(x=x)["y"]
     np.testing.assert_allclose(got, [np.mean([math.erf(2 * v) for v in x])], rtol=1e-14)
+
+
+def test_an_operator_that_does_not_allow_double_is_computed_by_its_definition():
+    text = """(float[1,2,3,4] x, float[1,3,2] cos, float[1,3,2] sin) => (float[1,2,3,4] y) {
+      y = RotaryEmbedding(x, cos, sin)
+    }"""
+    twin = float64_twin(ir.from_onnx_text(HEADER.replace("21", "23") + text))
+    rng = np.random.default_rng(0)
+    x, cos, sin = (
+        rng.normal(size=(1, 2, 3, 4)),
+        rng.normal(size=(1, 3, 2)),
+        rng.normal(size=(1, 3, 2)),
+    )
+    a, b = x[..., :2], x[..., 2:]
+    want = np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+    np.testing.assert_allclose(compile(twin)(x=x, cos=cos, sin=sin)["y"], want, rtol=1e-13)

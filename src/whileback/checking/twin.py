@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from whileback.checking.expand import expand
 from whileback.graph.normalize import normalize
-from whileback.graph.scopes import is_standard
+from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
 from whileback.graph.shapes import FLOATS, Shapes, forget_symbolic_data
 
 __all__ = ["float64_twin"]
@@ -32,11 +32,10 @@ def float64_twin(model: ir.Model) -> ir.Model:
     That includes inputs, initializers, constants, targets of casts and declared types, in all
     subgraphs. Operators that ONNX Runtime has no double kernel for are expanded into others,
     after a model of an old opset or with functions is brought into normal form. An operator that
-    the specification does not allow DOUBLE for (the `scales` of `Resize`) gets that input cast to
-    FLOAT, and rounds.
+    the specification does not allow DOUBLE for is replaced by the function that defines it, or
+    (the `scales` of `Resize`) gets that input cast to FLOAT, and rounds.
     """
-    old = model.functions or model.opset_imports.get("", _OLDEST_OPSET) < _OLDEST_OPSET
-    twin = normalize(model) if old else model.clone()
+    twin = _own_form(model)
     for graph in twin.graphs():
         for value in (*graph.inputs, *graph.initializers.values()):
             _widen_value(value)
@@ -51,6 +50,24 @@ def float64_twin(model: ir.Model) -> ir.Model:
             _respect_schema(graph, node, twin.opset_imports.get(node.domain, 1))
     forget_symbolic_data(twin.graph)
     return twin
+
+
+def _own_form(model: ir.Model) -> ir.Model:
+    """Return a copy that has the form which the expansions need, normalized only if it must be."""
+    old = model.opset_imports.get("", _OLDEST_OPSET) < _OLDEST_OPSET
+    if old or model.functions or any(map(_is_narrow, walk(model.graph))):
+        return normalize(model, needs_expansion=_is_narrow)
+    return model.clone()
+
+
+def _is_narrow(node: ir.Node) -> bool:
+    """Tell whether ONNX defines the operator by others, and does not allow DOUBLE for it."""
+    if node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type):
+        return False
+    schema = onnx.defs.get_schema(node.op_type)
+    # The stubs of onnx lack both.
+    defined = schema.has_function or schema.has_context_dependent_function  # type: ignore[attr-defined]
+    return bool(defined) and any(map(_lacks_double, schema.inputs))
 
 
 def _widen_value(value: ir.Value) -> None:
