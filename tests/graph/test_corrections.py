@@ -43,7 +43,9 @@ def test_split_sizes_given_at_run_time():
     assert inferred("float[2,3] x", f"{ints(s=[1, 2])} {body}") == "FLOAT[2,1]"
 
 
-@pytest.mark.parametrize(("length", "wanted"), [(4, "FLOAT[1]"), (7, "FLOAT[2]"), (5, "FLOAT[_d0]")])
+@pytest.mark.parametrize(
+    ("length", "wanted"), [(4, "FLOAT[1]"), (7, "FLOAT[2]"), (5, "FLOAT[_d0]")]
+)
 def test_a_split_that_does_not_have_enough_for_all_parts(length, wanted):
     body = "y, a, b, c = Split<num_outputs = 4>(x)"
     assert inferred(f"float[{length}] x", body) == wanted
