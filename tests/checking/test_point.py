@@ -84,3 +84,11 @@ def test_an_initializer_that_nothing_else_reads():
     text = "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Neg(x) }"
     slopes = point(text, ["y"], ["w"]).slopes("w", 2, 1)
     assert [slope.derivative.value for slope in slopes] == [0, 0]
+
+
+def test_a_move_that_changes_a_shape_is_a_kink():
+    text = "(float start, float end, float delta) => (float[N] y) { y = Range(start, end, delta) }"
+    feeds = {"start": np.float32(0), "end": np.float32(1.5), "delta": np.float32(0.5)}
+    at = point(text, ["y"], ["end"], feeds)
+    (slope,) = at.slopes("end", 1, 1)
+    assert slope.derivative.kink
