@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import onnx_ir as ir
 
+from whileback.graph.cleanup import discard
 from whileback.graph.names import Names
 from whileback.graph.shapes import (
     Shapes,
@@ -87,7 +88,10 @@ class Builder:
         outputs: int = 1,
         domain: str = "",
     ) -> Sequence[ir.Value]:
-        """Add a node with any number of outputs and return them."""
+        """Add a node with any number of outputs and return them.
+
+        A size whose value the inference of shapes tells is a constant instead.
+        """
         tensors = [value for value in inputs if isinstance(value, ir.Value)]
         like = next((value for value in (*filter(is_float, tensors), *tensors)), None)
         node = ir.node(
@@ -98,6 +102,10 @@ class Builder:
             num_outputs=outputs,
         )
         self.append(node)
+        known = node.outputs[0].const_value if outputs == 1 else None
+        if known is not None:
+            discard(self.graph, node)
+            return (self.constant(known.numpy()),)
         return node.outputs
 
     def append(self, node: ir.Node) -> None:
