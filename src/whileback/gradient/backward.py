@@ -50,14 +50,17 @@ def backward(op: GradientBuilder, nodes: Sequence[ir.Node], cotangents: Cotangen
             continue
         for value, gradient in zip(read, _apply_rule(op, node, received, len(read)), strict=True):
             if value is not None and gradient is not None and value in op.active:
-                _note_shape(gradient, value)
+                _note_shape(op.graph, gradient, value)
                 earlier = cotangents.get(value)
                 cotangents[value] = gradient if earlier is None else op.Add(earlier, gradient)
 
 
-def _note_shape(gradient: ir.Value, value: ir.Value) -> None:
-    """A gradient has the shape of its value, also where inference did not find that."""
-    if gradient.producer() is None or value.shape is None:
+def _note_shape(graph: ir.Graph, gradient: ir.Value, value: ir.Value) -> None:
+    """A gradient has the shape of its value, also where inference did not find that.
+
+    One that is handed into a branch from outside has it only where the branch is taken.
+    """
+    if value.shape is None or gradient.graph is not graph or gradient.is_graph_input():
         return
     if gradient.shape is None:
         gradient.shape = value.shape
