@@ -112,12 +112,14 @@ def test_unbroadcast_emits_nothing_for_equal_shapes() -> None:
     assert op.unbroadcast(g, x) is g
 
 
-def test_zeros_do_not_read_the_value() -> None:
-    x = value("x", ["N"])
+@pytest.mark.parametrize("dtype", [ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.BFLOAT16])
+def test_zeros_do_not_read_the_value(dtype: ir.DataType) -> None:
+    x = value("x", ["N"], dtype)
     op = builder(x)
     op.graph.outputs.append(op.zeros_like(x))
     model = ir.Model(op.graph, ir_version=10)
-    (zeros,) = compile(model)(x=np.array([np.inf, np.nan], "f")).values()
+    (zeros,) = compile(model)(x=np.array([np.inf, np.nan], dtype.numpy())).values()
+    assert zeros.dtype == dtype.numpy()
     assert zeros.tolist() == [0.0, 0.0]
 
 

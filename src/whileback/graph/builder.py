@@ -155,6 +155,9 @@ class Builder:
         zero = self.constant(0, value.dtype)
         if static_shape(value) == ():
             return zero
+        if value.dtype == ir.DataType.BFLOAT16:  # for which ONNX Runtime 1.32 has no Expand
+            element = ir.tensor(np.zeros(1, value.dtype.numpy()))
+            return self.ConstantOfShape(self.shape_of(value), value=element)
         return self.Expand(zero, self.shape_of(value))
 
     def cast(self, value: ir.Value, like: ir.Value) -> ir.Value:
