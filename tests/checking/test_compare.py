@@ -1,7 +1,8 @@
 import numpy as np
+import onnx_ir as ir
 import pytest
 
-from whileback.checking.compare import compare_arithmetic, compare_formulas
+from whileback.checking.compare import compare_arithmetic, compare_formulas, rounding_of_constants
 from whileback.checking.finite_differences import Derivative
 from whileback.checking.point import Slope
 
@@ -69,3 +70,12 @@ def test_values_that_are_no_numbers():
     assert compare_arithmetic(np.float32([1.0, 3.0, nan]), exact, exact).badness == np.inf
     assert compare_arithmetic(np.float32([nan, inf, nan]), exact, exact).badness == np.inf
     assert compare_arithmetic(np.float32([]), np.array([]), np.array([])).badness == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "part"), [("float64", 0.0), ("float16", 2e-4), ("bfloat16", 2e-3)]
+)
+def test_a_third_is_rounded_as_a_constant(dtype, part):
+    dtype = ir.DataType[{"float64": "DOUBLE"}.get(dtype, dtype.upper())].numpy()
+    third = float(np.array(1 / 3, dtype)) * 3
+    assert part / 4 <= abs(third - 1) <= rounding_of_constants(dtype) < 20 * part + 2e-6

@@ -14,6 +14,7 @@ from whileback.checking.compare import (
     compare_formulas,
     exact_gradients,
     rounding,
+    rounding_of_constants,
 )
 from whileback.checking.point import Point, Slope
 from whileback.checking.report import Comparison, Finding, Report
@@ -101,7 +102,8 @@ class Expectation:
         if self.exact is None:
             compared = compare_formulas(self.slopes, own.astype(np.float64), rounding(own.dtype))
         else:
-            compared = compare_formulas(self.slopes, self.exact[0])
+            allowed = rounding_of_constants(own.dtype)
+            compared = compare_formulas(self.slopes, self.exact[0], allowed)
             compared.append(compare_arithmetic(own, *self.exact))
         compared = compared or [Comparison("", 0.0, 0.0, 0.0)]
         worst = max(compared, key=lambda comparison: comparison.badness)

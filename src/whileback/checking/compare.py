@@ -17,7 +17,13 @@ from whileback.checking.report import Comparison
 from whileback.checking.truth import compile_exactly, widened
 from whileback.errors import EngineError
 
-__all__ = ["compare_arithmetic", "compare_formulas", "exact_gradients", "rounding"]
+__all__ = [
+    "compare_arithmetic",
+    "compare_formulas",
+    "exact_gradients",
+    "rounding",
+    "rounding_of_constants",
+]
 
 # How much of a gradient's largest element is left to the formulas, and to rounding by type:
 # a few hundred units of FLOAT's precision, 40 of FLOAT16's, 25 of BFLOAT16's.
@@ -99,6 +105,15 @@ def compare_arithmetic(own: np.ndarray, exact: np.ndarray, moved: np.ndarray) ->
         want=float(exact[index]),
         tolerance=rounding(own.dtype) * float(scale) + 10 * float(np.max(noise)),
     )
+
+
+def rounding_of_constants(dtype: np.dtype[Any]) -> float:
+    """Return what part may be lost since the gradient's constants are numbers of its type.
+
+    The slope of a mean over 3 elements is 1/3; a FLOAT16 that stands for it is off by 1e-4 of it,
+    in the float64 twin as well.
+    """
+    return max(_FORMULA, 4 * _PRECISION.get(dtype.name, 0.0))
 
 
 def rounding(dtype: np.dtype[Any]) -> float:
