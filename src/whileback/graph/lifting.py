@@ -26,6 +26,7 @@ class Editor:
         self.target = target
         self.changed = False
         self.constants: list[ir.Value] = []
+        self.nodes: list[ir.Node] = []
 
     def constant(self, node: ir.Node, label: str, data: Any, dtype: Any = np.int64) -> ir.Value:
         """Return a new constant, named after the node that it is for."""
@@ -52,6 +53,7 @@ class Editor:
         new.metadata_props.update(node.metadata_props)
         assert node.graph is not None
         node.graph.insert_before(node, new)
+        self.nodes.append(new)
         return new.outputs[0]
 
     def set_input(self, node: ir.Node, index: int, value: ir.Value | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from whileback.errors import UnsupportedError
+from whileback.graph.lowering import lower_graph
 from whileback.graph.names import label
 from whileback.graph.schemas import problem
 from whileback.graph.scopes import definitions, subgraphs, walk
@@ -63,8 +64,8 @@ def target_opset(model_opset: int, cap: int | None) -> int:
 def limit_versions(model: ir.Model, opset: int | None, ir_version: int | None) -> None:
     """Declare an opset and an IR version no newer than these, if the model can be had in them.
 
-    Nodes are not changed: an operator fits an older opset if that had the same form of it, with
-    the same meaning and the types that are used.
+    Nodes are written in the form of the older opset where `lowering.py` knows how. An operator
+    fits an opset if that had the same form of it, with the same meaning and the types used.
 
     Args:
         model: in normal form.
@@ -75,6 +76,7 @@ def limit_versions(model: ir.Model, opset: int | None, ir_version: int | None) -
     """
     have = model.graph.opset_imports[""]
     if opset is not None and opset < have:
+        lower_graph(model.graph, have, opset)
         nodes = [node for node in walk(model.graph) if not node.domain]
         needed, node = max(((_needed(n, opset, have), n) for n in nodes), key=lambda pair: pair[0])
         if needed > opset:
