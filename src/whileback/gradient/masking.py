@@ -22,10 +22,11 @@ _SINGULAR = frozenset(
     "Acos Acosh Asin Atanh Cosh Div Exp Log LogSoftmax Mod Pow Reciprocal ReduceLogSum "
     "ReduceLogSumExp Sinh Softmax Sqrt".split()
 )
-# Operators that make nothing infinite, but pass it on element by element.
+# Operators that make nothing infinite, but pass it on.
 _PASSING = frozenset(
-    "Abs Add Cast CastLike Cos Expand Gelu Identity LeakyRelu Mean Mish Mul Neg Relu Reshape Sin "
-    "Softplus Squeeze Sub Sum Swish Tan Transpose Unsqueeze".split()
+    "Abs Add Cast CastLike Clip Concat Cos Expand Gather Gelu Identity LeakyRelu Max Mean Min Mish "
+    "Mul Neg ReduceMax ReduceMean ReduceMin ReduceSum Relu Reshape Sin Slice Softplus Split "
+    "Squeeze Sub Sum Swish Tan Transpose Unsqueeze Where".split()
 )
 
 

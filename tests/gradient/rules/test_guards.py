@@ -26,6 +26,8 @@ MASK = "zero = Constant<value_float = 0.0>() one = Constant<value_float = 1.0>()
         ("Cosh(x)", [1000], 0, 0),
         ("Mul(x, e)", [1000], 0, 1),
         ("Sin(r)", [0], 1, -np.cos(1)),
+        ("Max(l, zero)", [-1], 2, 0.5),
+        ("Min(zero, l)", [-1], 0.5, 2),
         ("Gelu(r)", [0], -1, 0.0833155),
         ("Mish(r)", [0], 1, -1.0490363),
         ("Softplus(r)", [0], 1, -1 / (1 + np.exp(-1))),
@@ -38,7 +40,7 @@ MASK = "zero = Constant<value_float = 0.0>() one = Constant<value_float = 1.0>()
 def test_elements_that_are_not_chosen(call, bad, good, slope):
     model = f"""(float[N] x, bool[N] c) => (float[N] y) {{
       {MASK} half = Constant<value_float = 0.5>()
-      e = Exp(x) r = Div(one, x)
+      e = Exp(x) r = Div(one, x) l = Log(x)
       f = {call}
       y = Where(c, f, zero)
     }}"""
@@ -70,6 +72,15 @@ def test_sums_that_are_not_chosen(call):
     weights = np.exp(x[0]) if bad else np.ones(2)
     total = np.sum(weights) if bad else np.sum(x[0])
     np.testing.assert_allclose(got["x"], [weights / total, [0, 0]], rtol=1e-6)
+
+
+def test_largest_elements_that_are_not_chosen():
+    model = f"""(float[2,2] x, bool[2,1] c) => (float[2,1] y) {{
+      {MASK} a = Constant<value_ints = [1]>() l = Log(x) f = ReduceMax(l, a) y = Where(c, f, zero)
+    }}"""
+    x = np.array([[0.25, 0.5], [-1, -1]], np.float32)
+    got = gradients(model, {"x": x, "c": np.array([[True], [False]])})
+    np.testing.assert_allclose(got["x"], [[0, 2], [0, 0]])
 
 
 CALLS = [

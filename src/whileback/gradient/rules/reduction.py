@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-from whileback.gradient.rules.guards import times
+from whileback.gradient.rules.guards import over, times
 from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.shapes import static_shape
 
@@ -88,7 +88,7 @@ def reduce_max(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     X = required(node)
     chosen = op.cast(op.Equal(X, _keep_axes(op, node, node.outputs[0])), dY)
     count = _reduce(op, node, "ReduceSum", chosen)
-    return op.Mul(chosen, op.Div(_keep_axes(op, node, dY), count))
+    return op.Mul(chosen, over(op, node, _keep_axes(op, node, dY), count))
 
 
 def _reduce(op: GradientBuilder, node: ir.Node, op_type: str, value: ir.Value) -> ir.Value:

@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.guards import over
 from whileback.gradient.rules.inputs import optional, required
 
 
@@ -16,7 +17,7 @@ def extreme(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> list[ir.Value |
     if len(inputs) == 1:
         return [dY]
     chosen = [op.cast(op.Equal(X, node.outputs[0]), dY) for X in inputs]
-    share = op.Div(dY, op.add(*chosen))
+    share = over(op, node, dY, op.Sum(*chosen))
     return [
         op.unbroadcast(op.Mul(share, mask), X) if X in op.active else None
         for X, mask in zip(inputs, chosen, strict=True)
