@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from tests.judge import parse
 
-from whileback.graph.scopes import captures, loop_view, operands, subgraphs, walk
+from whileback.graph.scopes import captures, loop_view, operands, subgraphs, walk, walk_graphs
 
 NESTED = """(bool p, float a, float b, int64 M) => (float y) {
   y = If(p) <then_branch = t () => (float r) {
@@ -88,3 +88,9 @@ def test_view_on_a_scan() -> None:
         ("o", "s", -1, True)
     ]
     assert not view.scan_inputs[0].is_in_order
+
+
+def test_graphs_come_in_the_order_of_the_nodes_that_hold_them() -> None:
+    assert [graph.name for graph in walk_graphs(parse(NESTED).graph)] == [
+        "model", "t", "e", "l",
+    ]  # fmt: skip

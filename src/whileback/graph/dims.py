@@ -8,7 +8,7 @@ from itertools import count
 import onnx_ir as ir
 
 from whileback.graph.corrections import joined
-from whileback.graph.scopes import definitions, subgraphs, walk
+from whileback.graph.scopes import definitions, walk_graphs
 
 __all__ = [
     "dims_if_kept",
@@ -136,5 +136,5 @@ def _replace_symbols(graph: ir.Graph, names: dict[str, str]) -> None:
 
 
 def _values(graph: ir.Graph) -> Iterator[ir.Value]:
-    for each in [graph, *(inner for node in walk(graph) for inner in subgraphs(node))]:
+    for each in walk_graphs(graph):
         yield from definitions(each)

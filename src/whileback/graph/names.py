@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from whileback.graph.scopes import definitions, subgraphs, walk
+from whileback.graph.scopes import definitions, walk, walk_graphs
 
 __all__ = ["Names", "label"]
 
@@ -29,8 +29,7 @@ class Names:
     @classmethod
     def of(cls, graph: ir.Graph) -> Names:
         """Collect the names that are taken in a main graph and in everything inside it."""
-        graphs = [graph, *(inner for node in walk(graph) for inner in subgraphs(node))]
-        values = [value.name for each in graphs for value in definitions(each)]
+        values = [value.name for each in walk_graphs(graph) for value in definitions(each)]
         nodes = [node.name for node in walk(graph)]
         return cls([name for name in (*values, *nodes) if name])
 

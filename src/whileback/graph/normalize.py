@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
@@ -13,7 +13,7 @@ from whileback.graph.lifting import lift_graph
 from whileback.graph.lifts import LIFTS, TYPED_LIFTS
 from whileback.graph.names import Names
 from whileback.graph.outputs import separate_outputs
-from whileback.graph.scopes import definitions, subgraphs, walk
+from whileback.graph.scopes import definitions, walk, walk_graphs
 from whileback.graph.shapes import Shapes
 from whileback.graph.sorting import sort
 from whileback.graph.tensors import rename_value
@@ -115,17 +115,11 @@ def _complete(graph: ir.Graph, constants: Sequence[ir.Value]) -> None:
     Shapes(graph.opset_imports).infer_graph(graph)
 
 
-def _graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
-    yield graph
-    for node in walk(graph):
-        yield from subgraphs(node)
-
-
 def _name_values(graph: ir.Graph, constants: Sequence[ir.Value]) -> None:
     """Make the names of values unique; those of the model's interface stay."""
     interface = {*graph.inputs, *graph.initializers.values(), *graph.outputs}
     names = Names([str(value.name) for value in interface])
-    for each in _graphs(graph):
+    for each in walk_graphs(graph):
         for value in definitions(each):
             if value not in interface and (value.name or value.uses() or value.is_graph_output()):
                 rename_value(value, names.fresh(value.name or _base(value)))

@@ -21,6 +21,7 @@ __all__ = [
     "scan_axes",
     "subgraphs",
     "walk",
+    "walk_graphs",
 ]
 
 STANDARD_DOMAINS = ("", "ai.onnx")
@@ -47,6 +48,13 @@ def walk(graph: ir.Graph) -> Iterator[ir.Node]:
             continue
         yield node
         stack.extend(iter(inner) for inner in reversed(subgraphs(node)))
+
+
+def walk_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """Yield the graph, then every graph inside it, in the order of their nodes."""
+    yield graph
+    for node in walk(graph):
+        yield from subgraphs(node)
 
 
 def definitions(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -40,6 +40,7 @@ from whileback.graph.scopes import (
     loop_view,
     subgraphs,
     walk,
+    walk_graphs,
 )
 from whileback.graph.types import complete_types
 
@@ -120,7 +121,7 @@ def describe(value: ir.Value) -> str:
 
 def forget_symbolic_data(graph: ir.Graph) -> None:
     """Remove the notes that the inference of operators leaves on values."""
-    for each in [graph, *(inner for node in walk(graph) for inner in subgraphs(node))]:
+    for each in walk_graphs(graph):
         for value in definitions(each):
             value.metadata_props.pop(SYM_DATA_KEY, None)
 
@@ -332,7 +333,7 @@ def _reset(value: ir.Value, shape: ir.Shape | None) -> None:
 
 
 def _symbols(graph: ir.Graph) -> Iterable[str]:
-    for each in [graph, *(inner for node in walk(graph) for inner in subgraphs(node))]:
+    for each in walk_graphs(graph):
         for value in definitions(each):
             for dim in value.shape or ():
                 if not isinstance(dim, int) and dim.value:

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from whileback.errors import GraphError, nearest
 from whileback.graph.names import label
-from whileback.graph.scopes import definitions, subgraphs, walk
+from whileback.graph.scopes import definitions, subgraphs, walk_graphs
 
 __all__ = ["sort"]
 
@@ -25,15 +25,11 @@ def sort(graph: ir.Graph) -> None:
     """
     for value, reader in _sort(graph).items():
         reads = f"Graph '{graph.name}' returns" if reader is None else f"{_node(reader)} reads"
-        known = dict.fromkeys(v.name for each in _graphs(graph) for v in definitions(each))
+        known = dict.fromkeys(v.name for each in walk_graphs(graph) for v in definitions(each))
         raise GraphError(
             f"{reads} '{value.name}', which no node, input or initializer in reach defines; "
             f"{nearest(str(value.name), [name for name in known if name])}"
         )
-
-
-def _graphs(graph: ir.Graph) -> list[ir.Graph]:
-    return [graph, *(inner for node in walk(graph) for inner in subgraphs(node))]
 
 
 def _node(node: ir.Node) -> str:

@@ -8,7 +8,7 @@ from whileback.errors import UnsupportedError
 from whileback.graph.lowering import lower_graph
 from whileback.graph.names import label
 from whileback.graph.schemas import problem
-from whileback.graph.scopes import definitions, subgraphs, walk
+from whileback.graph.scopes import definitions, walk, walk_graphs
 
 __all__ = ["IR_VERSION", "limit_versions", "target_opset"]
 
@@ -103,7 +103,7 @@ def _check_ir_version(graph: ir.Graph, cap: int) -> None:
             f"ir_version={cap} cannot be kept: initializers that are no inputs need IR version "
             f"{_INITIALIZERS}. Allow that."
         )
-    for each in [graph, *(inner for node in walk(graph) for inner in subgraphs(node))]:
+    for each in walk_graphs(graph):
         for value in definitions(each):
             needed = 0 if value.dtype is None else _TYPES.get(value.dtype.name, 0)
             if needed > cap:
