@@ -70,7 +70,9 @@ def _fixed(schema: Any, target: int) -> onnx.FunctionProto | None:
     versions = [v for v in schema.function_opset_versions if v <= target]
     if not versions:
         return None
-    return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(versions)))
+    data: bytes = schema.get_function_with_opset_version(max(versions))
+    proto: onnx.FunctionProto = onnx.FunctionProto.FromString(data)
+    return proto
 
 
 def _dependent(schema: Any, node: ir.Node, target: int) -> onnx.FunctionProto | None:

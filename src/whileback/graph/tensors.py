@@ -64,6 +64,7 @@ def _renamed(tensor: ir.TensorProtocol, name: str) -> ir.TensorProtocol:
             name=name,
             base_dir=tensor.base_dir,
         )
+    shape = ir.Shape(tensor.shape.numpy())
     if tensor.dtype == ir.DataType.STRING:
-        return ir.StringTensor(tensor.numpy(), shape=tensor.shape, name=name)
-    return ir.LazyTensor(lambda: tensor, dtype=tensor.dtype, shape=tensor.shape, name=name)
+        return ir.StringTensor(tensor.numpy(), shape=shape, name=name)
+    return ir.LazyTensor(lambda: tensor, dtype=tensor.dtype, shape=shape, name=name)
