@@ -87,4 +87,8 @@ def _dependent(schema: Any, node: ir.Node, target: int) -> onnx.FunctionProto | 
     data = schema.get_context_dependent_function_with_opset_version(
         max(versions), ir.to_proto(node).SerializeToString(), types
     )
-    return onnx.FunctionProto.FromString(data) if data else None
+    if not data:
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(data)
+    return function

@@ -1,4 +1,21 @@
-"""Normal form: what the code for gradients may rely on."""
+"""Normal form: what the code for gradients may rely on.
+
+In normal form
+
+* there are no calls of model-local functions,
+* the default domain has one opset, 21 or the model's own if that is newer; the imports of
+  other domains are the model's own, and those of functions that are used,
+* constants, at any depth, are initializers of the main graph, so that every scope can read
+  them. Those of subgraphs are called `node/branch/name`. Defaults of inputs stay,
+* the names of values are unique across scopes, and so are those of nodes. Inputs, outputs and
+  initializers of the main graph keep theirs,
+* every output of a subgraph is a value of its own, made by a node of that subgraph; only
+  bodies of `Loop` may return a carried input or the condition as it is, or a value twice,
+* nodes come after what they read,
+* symbols of dimensions are identifiers; `graph.dims.given_symbols` brings back the model's,
+* every value has its type, and its shape where it can be inferred; operators have the form
+  and the types that ONNX defines.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +49,8 @@ def normalize(
 ) -> ir.Model:
     """Return a copy of the model in normal form; the model handed in is not modified.
 
-    In normal form
-
-    * there are no calls of model-local functions,
-    * the default domain has one opset, 21 or the model's own if that is newer; the imports of
-      other domains are the model's own, and those of functions that are used,
-    * constants, at any depth, are initializers of the main graph, so that every scope can read
-      them. Those of subgraphs are called `node/branch/name`. Defaults of inputs stay,
-    * the names of values are unique across scopes, and so are those of nodes. Inputs, outputs and
-      initializers of the main graph keep theirs,
-    * every output of a subgraph is a value of its own, made by a node of that subgraph; only
-      bodies of `Loop` may return an input as it is, or one value more than once,
-    * nodes come after what they read,
-    * symbols of dimensions are identifiers; `graph.dims.given_symbols` brings back the model's,
-    * every value has its type, and its shape where it can be inferred; operators have the form
-      and the types that ONNX defines.
-
-    Tensors are shared with the model, external data is not read.
+    The head of this file says what that is. Tensors are shared with the model, external data is
+    not read.
 
     Args:
         model: a model of opset 7 and newer, and IR version 3 and newer.
