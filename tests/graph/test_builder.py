@@ -40,7 +40,7 @@ def test_new_values_have_types_and_shapes() -> None:
 )
 def test_numbers_become_constants(operand: object, expected: str) -> None:
     x = value("x", [2], ir.DataType.DOUBLE)
-    constant = builder(x).value(operand, like=x)  # type: ignore[arg-type]
+    constant = builder(x).value(operand, like=x)
     assert constant is not None
     assert describe(constant) == expected
 
@@ -121,6 +121,17 @@ def test_zeros_do_not_read_the_value(dtype: ir.DataType) -> None:
     (zeros,) = compile(model)(x=np.array([np.inf, np.nan], dtype.numpy())).values()
     assert zeros.dtype == dtype.numpy()
     assert zeros.tolist() == [0.0, 0.0]
+
+
+def test_a_graph_returns_values_of_its_own_each_once() -> None:
+    x = value("x", [2])
+    outer = builder(x)
+    op = outer.inside("body")
+    made = op.Neg(x)
+    results = op.own([made, made, x, outer.Neg(x)])
+    assert results[0] is made
+    assert len(set(results)) == 4
+    assert [op.graph.index(result.producer()) for result in results] == [0, 1, 2, 3]
 
 
 def test_attributes_of_the_builder_are_operators_only() -> None:

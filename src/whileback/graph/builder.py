@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -149,6 +149,19 @@ class Builder:
             return self.constant(np.array([value.shape[axis]], np.int64))
         end = None if axis == -1 else axis + 1
         return self.Shape(value, start=axis, end=end)
+
+    def own(self, values: Iterable[ir.Value]) -> list[ir.Value]:
+        """Return the values as a subgraph may return them: made by nodes of its own, none twice.
+
+        An `Identity` stands for any other one: outer values are not allowed, and ONNX Runtime 1.32
+        leaves outputs of a `Scan` or an `If` unwritten that are inputs, or there twice.
+        """
+        own: dict[ir.Value, None] = {}
+        for value in values:
+            producer = value.producer()
+            fresh = producer is not None and producer.graph is self.graph and value not in own
+            own[value if fresh else self.Identity(value)] = None
+        return list(own)
 
     def zeros_like(self, value: ir.Value) -> ir.Value:
         """Return zeros of the value's type and shape; its elements are never read."""

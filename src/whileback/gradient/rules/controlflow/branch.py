@@ -56,12 +56,8 @@ def _branch_gradient(
             known[output] = cotangent if earlier is None else inside.Add(earlier, cotangent)
     backward(inside, list(branch), known)
     inside.origin = node
-    for value in wanted:
-        result = known[value] if value in known else inside.zeros_like(value)
-        producer = result.producer()
-        own = producer is not None and producer.graph is inside.graph
-        fresh = own and result not in set(inside.graph.outputs)
-        inside.graph.outputs.append(result if fresh else inside.Identity(result))
+    results = (known[u] if u in known else inside.zeros_like(u) for u in wanted)
+    inside.graph.outputs.extend(inside.own(results))
     prune(inside.graph)
     return inside
 

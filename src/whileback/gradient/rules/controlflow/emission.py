@@ -81,7 +81,7 @@ def emit_scan(
     carried = [*states, *following]
     results = [state.output for state in carried] + [each.value for each in written]
     inputs = [state.input for state in carried] + [value for value, _ in fetched]
-    _set_body(body.graph, inputs, _own_values(body, results))
+    _set_body(body.graph, inputs, body.own(results))
     attributes = {
         "body": body.graph,
         "num_scan_inputs": len(fetched),
@@ -93,19 +93,6 @@ def emit_scan(
     starts = [state.start for state in carried] + [row.stack for _, row in fetched]
     outputs = op.emit("Scan", starts, attributes, outputs=len(results))
     return outputs[: len(states)], outputs[len(carried) :]
-
-
-def _own_values(body: Builder, results: list[ir.Value]) -> list[ir.Value]:
-    """Give each result a node of its own: ONNX Runtime 1.32 leaves others of a `Scan` unwritten."""
-    taken: set[ir.Value] = set()
-    own = []
-    for value in results:
-        producer = value.producer()
-        if producer is None or producer.graph is not body.graph or value in taken:
-            value = body.Identity(value)
-        taken.add(value)
-        own.append(value)
-    return own
 
 
 def _emit_loop(

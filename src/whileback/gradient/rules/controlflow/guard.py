@@ -25,11 +25,7 @@ def guard(
     condition = op.Greater(count, 0)
     sides = [op.inside("some_trips"), op.inside("no_trips")]
     for side, emit in zip(sides, (some, none), strict=True):
-        for value in emit(side):
-            producer = value.producer()
-            own = producer is not None and producer.graph is side.graph
-            fresh = own and value not in set(side.graph.outputs)
-            side.graph.outputs.append(value if fresh else side.Identity(value))
+        side.graph.outputs.extend(side.own(emit(side)))
     then, other = (side.graph for side in sides)
     attributes = {"then_branch": then, "else_branch": other}
     return op.emit("If", [condition], attributes, outputs=len(then.outputs))

@@ -98,11 +98,7 @@ class ReverseBody:
 
     def _set_results(self, values: Sequence[ir.Value]) -> None:
         """Make these the body's outputs, each a value of its own, and prune the rest."""
-        outputs: dict[ir.Value, None] = {}
-        for value in values:
-            producer = value.producer()
-            own = producer is not None and producer.graph is self.op.graph
-            outputs[value if own and value not in outputs else self.op.Identity(value)] = None
+        outputs = self.op.own(values)
         self.op.graph.outputs.clear()
         self.op.graph.outputs.extend(outputs)
         prune(self.op.graph)
