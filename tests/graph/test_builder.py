@@ -40,7 +40,7 @@ def test_new_values_have_types_and_shapes() -> None:
 )
 def test_numbers_become_constants(operand: object, expected: str) -> None:
     x = value("x", [2], ir.DataType.DOUBLE)
-    constant = builder(x).value(operand, like=x)
+    constant = builder(x).value(operand, like=x)  # type: ignore[arg-type]
     assert constant is not None
     assert describe(constant) == expected
 

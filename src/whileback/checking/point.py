@@ -14,19 +14,10 @@ from whileback.checking.inputs import random_inputs
 from whileback.checking.truth import Arrays, Truth
 from whileback.engines.arguments import Port, bind
 from whileback.errors import UnsupportedError
-from whileback.graph.scopes import is_standard, walk
+from whileback.graph.randomness import may_draw
+from whileback.graph.scopes import walk
 
 __all__ = ["Point", "Slope"]
-
-_RANDOM = (
-    "Bernoulli",
-    "Dropout",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-)
 
 
 @dataclass(frozen=True)
@@ -114,7 +105,7 @@ def _refuse_random(model: ir.Model, once: Arrays, again: Arrays) -> None:
     """Raise UnsupportedError if two runs gave different values."""
     if all(np.array_equal(once[name], again[name], equal_nan=True) for name in once):
         return
-    drawing = [node for node in walk(model.graph) if is_standard(node, *_RANDOM)]
+    drawing = [node for node in walk(model.graph) if may_draw(node)]
     listed = ", ".join(f"{node.name!r} ({node.op_type})" for node in drawing)
     raise UnsupportedError(
         f"Model {model.graph.name!r} gives other values each time it runs, so there are no "

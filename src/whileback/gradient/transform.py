@@ -20,6 +20,7 @@ from whileback.graph.cleanup import clean
 from whileback.graph.dims import given_symbols
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
+from whileback.graph.origin import is_new
 from whileback.graph.printing import dump
 from whileback.graph.shapes import Shapes, describe, forget_symbolic_data, static_shape
 from whileback.graph.versions import limit_versions
@@ -199,4 +200,4 @@ class _Transform:
         producer = gradient.producer()
         if producer is None or producer.graph is not self.model.graph:
             return False
-        return "whileback.from" in producer.metadata_props and not gradient.is_graph_output()
+        return is_new(producer) and not gradient.is_graph_output()

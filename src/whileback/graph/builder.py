@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from whileback.graph.cleanup import discard
 from whileback.graph.names import Names
+from whileback.graph.origin import ORIGIN, source
 from whileback.graph.shapes import (
     Shapes,
     is_float,
@@ -114,7 +115,7 @@ class Builder:
         for index, output in enumerate(node.outputs):
             output.name = node.name if index == 0 else self.names.fresh(f"{node.name}_{index}")
         if self.origin is not None and self.origin.name:
-            node.metadata_props["whileback.from"] = source(self.origin)
+            node.metadata_props[ORIGIN] = source(self.origin)
         self.graph.append(node)
         self.shapes.infer(node)
 
@@ -233,11 +234,6 @@ class Builder:
         """Return the shape with as many ones in front as make it as long as the other."""
         missing = self.Sub(self.Shape(longer), self.Shape(shape))
         return self.Concat(self.Expand(1, missing), shape, axis=0)
-
-
-def source(node: ir.Node) -> str:
-    """Return the name of the model's own node that this one stems from."""
-    return node.metadata_props.get("whileback.from", node.name or node.op_type)
 
 
 def _broadcast_axes(gradient: ir.Value, like: ir.Value) -> list[int] | None:

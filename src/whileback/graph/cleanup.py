@@ -7,6 +7,8 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
+from whileback.graph.origin import is_new
+from whileback.graph.randomness import may_draw
 from whileback.graph.scopes import branches, is_loop, is_standard, loop_view, subgraphs, walk
 from whileback.graph.shapes import rank, same_shape
 
@@ -14,10 +16,6 @@ __all__ = ["clean", "discard", "prune"]
 
 # Marks a node that is there to fail when what was assumed does not hold.
 CHECK = "whileback.check"
-RANDOM = frozenset(
-    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
-    "RandomUniformLike".split()
-)
 
 # These give a result whatever their inputs hold: shapes were checked when they were inferred.
 HARMLESS = frozenset(
@@ -126,7 +124,7 @@ def _bypass(graph: ir.Graph, whole: bool) -> None:
     for node in graph:
         for inner in subgraphs(node):
             _bypass(inner, whole=True)
-        if (whole or _is_new(node)) and len(node.outputs) == 1 and _changes_nothing(node):
+        if (whole or is_new(node)) and len(node.outputs) == 1 and _changes_nothing(node):
             source, output = node.inputs[0], node.outputs[0]
             if source is not None and not output.is_graph_output():
                 output.replace_all_uses_with(source)
@@ -182,10 +180,6 @@ def _is_harmless(node: ir.Node) -> bool:
     return is_standard(node, *HARMLESS)
 
 
-def _is_new(node: ir.Node) -> bool:
-    return "whileback.from" in node.metadata_props
-
-
 def _changes_nothing(node: ir.Node) -> bool:
     if is_standard(node, "Identity"):
         return True
@@ -218,7 +212,7 @@ def _merge(graph: ir.Graph, known: ChainMap[Hashable, ir.Value]) -> None:
         earlier = known.setdefault(key, node.outputs[0])
         if (
             earlier is not node.outputs[0]
-            and _is_new(node)
+            and is_new(node)
             and not node.outputs[0].is_graph_output()
         ):
             node.outputs[0].replace_all_uses_with(earlier)
@@ -226,7 +220,7 @@ def _merge(graph: ir.Graph, known: ChainMap[Hashable, ir.Value]) -> None:
 
 def _key(node: ir.Node) -> Hashable:
     """Return what the node computes, or None if it stays apart."""
-    if len(node.outputs) != 1 or subgraphs(node) or is_standard(node, *RANDOM, "Constant"):
+    if len(node.outputs) != 1 or subgraphs(node) or may_draw(node) or is_standard(node, "Constant"):
         return None
     attributes = tuple(sorted((a.name, a.type, _frozen(a)) for a in node.attributes.values()))
     return (node.domain, node.op_type, tuple(id(v) for v in node.inputs), attributes)

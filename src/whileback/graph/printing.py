@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import FormatError
+from whileback.graph.origin import ORIGIN
 from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
 from whileback.graph.shapes import describe
 
@@ -21,7 +22,6 @@ __all__ = ["dump", "to_text"]
 _SHORT = 8
 # The smallest and the largest element of more elements than this take too long to find.
 _SEARCHED = 2**20
-_ORIGIN = "whileback.from"
 
 
 def to_text(model: ir.Model) -> str:
@@ -78,7 +78,7 @@ def _section(title: str, lines: Iterable[str]) -> list[str]:
 
 def _origins(graph: ir.Graph) -> set[str]:
     """Return the names of the nodes that others come from."""
-    return {node.metadata_props[_ORIGIN] for node in walk(graph) if _ORIGIN in node.metadata_props}
+    return {node.metadata_props[ORIGIN] for node in walk(graph) if ORIGIN in node.metadata_props}
 
 
 def _typed(value: ir.Value) -> str:
@@ -116,7 +116,7 @@ def _operator(node: ir.Node) -> str:
 
 
 def _comment(node: ir.Node, named: set[str]) -> str:
-    origin = node.metadata_props.get(_ORIGIN)
+    origin = node.metadata_props.get(ORIGIN)
     if origin is not None:
         return f"  # from {origin}"
     return f"  # {node.name}" if node.name in named else ""

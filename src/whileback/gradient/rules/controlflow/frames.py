@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from whileback.errors import UnsupportedError
-from whileback.graph.scopes import captures, definitions, is_standard, operands, walk
+from whileback.graph.randomness import draws
+from whileback.graph.scopes import captures, definitions, is_standard, operands
 from whileback.graph.shapes import describe
 
 __all__ = ["Frames", "choose_frames", "residuals"]
@@ -19,9 +20,6 @@ CHEAP = frozenset(
 )
 # The longest row of them that is done again rather than keep what it ends in.
 CHAIN = 4
-RANDOM = frozenset(
-    "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
-)
 
 
 def residuals(gradient: ir.Graph, forward: ir.Graph) -> list[ir.Value]:
@@ -131,21 +129,6 @@ def choose_frames(
         again=[node for node in again if node not in chooser.invariant],
         outside=[node for node in again if node in chooser.invariant],
     )
-
-
-def draws(node: ir.Node) -> bool:
-    """Tell whether the node, or one inside it, gives other numbers when it runs again."""
-    inner = [each for value in node.attributes.values() for each in _nodes_of(value)]
-    return any(
-        is_standard(each, *RANDOM) or (is_standard(each, "Dropout") and len(each.inputs) > 2)
-        for each in (node, *inner)
-    )
-
-
-def _nodes_of(attribute: ir.Attr) -> list[ir.Node]:
-    if attribute.type != ir.AttributeType.GRAPH:
-        return []
-    return list(walk(attribute.as_graph()))
 
 
 def _refuse_draws(node: ir.Node) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from whileback.gradient.rules.controlflow.frames import draws
 from whileback.gradient.rules.controlflow.stacked import on_stacks
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import discard, prune
 from whileback.graph.copying import copy_node
+from whileback.graph.randomness import draws
 from whileback.graph.scopes import is_standard, operands
 
 __all__ = ["Row", "State", "Written", "take_out"]
