@@ -10,6 +10,7 @@ from whileback.checking.expand import expand
 from whileback.graph.normalize import normalize
 from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
 from whileback.graph.shapes import FLOATS, Shapes, forget_symbolic_data
+from whileback.graph.sorting import is_sorted
 
 __all__ = ["float64_twin"]
 
@@ -55,7 +56,8 @@ def float64_twin(model: ir.Model) -> ir.Model:
 def _own_form(model: ir.Model) -> ir.Model:
     """Return a copy that has the form which the expansions need, normalized only if it must be."""
     old = model.opset_imports.get("", _OLDEST_OPSET) < _OLDEST_OPSET
-    if old or model.functions or any(map(_is_narrow, walk(model.graph))):
+    narrow = any(map(_is_narrow, walk(model.graph)))
+    if old or narrow or model.functions or not is_sorted(model.graph):
         return normalize(model, needs_expansion=_is_narrow)
     return model.clone()
 

@@ -10,7 +10,7 @@ from whileback.errors import GraphError, nearest
 from whileback.graph.names import label
 from whileback.graph.scopes import definitions, subgraphs, walk_graphs
 
-__all__ = ["sort"]
+__all__ = ["is_sorted", "sort"]
 
 _SHOWN = 8
 
@@ -30,6 +30,17 @@ def sort(graph: ir.Graph) -> None:
             f"{reads} '{value.name}', which no node, input or initializer in reach defines; "
             f"{nearest(str(value.name), [name for name in known if name])}"
         )
+
+
+def is_sorted(graph: ir.Graph) -> bool:
+    """Tell whether each node of the graph and of those inside it comes after what it reads."""
+    for each in walk_graphs(graph):
+        later = {value for node in each for value in node.outputs}
+        for node in each:
+            if not later.isdisjoint(_reads(node)):
+                return False
+            later.difference_update(node.outputs)
+    return True
 
 
 def _node(node: ir.Node) -> str:
