@@ -1,7 +1,6 @@
 """Where data goes when a model is saved: it stays, is referred to, or is copied whole."""
 
 import os
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -249,14 +248,11 @@ class TestLargeModels:
             file.truncate(2**30)
         read_before = bytes_read()
         tracemalloc.start()
-        started = time.perf_counter()
         save(load(path), tmp_path / "out.onnx")
-        seconds = time.perf_counter() - started
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert bytes_read() - read_before < 2**20
         assert peak < 2**20
-        assert seconds < 1
         assert (tmp_path / "out.onnx").stat().st_size < 1000
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from typing import Any
 
@@ -116,30 +114,6 @@ def test_bytes_do_not_depend_on_the_hash_seed() -> None:
         )
         found.add(run.stdout)
     assert len(found) == 1
-
-
-def chain(length: int) -> ir.Model:
-    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([4]))
-    nodes, value = [], x
-    for index in range(length):
-        node = ir.node(("Mul", "Add", "Sub")[index % 3], [value, x], name=f"n{index}")
-        node.outputs[0].name = f"v{index}"
-        nodes.append(node)
-        value = node.outputs[0]
-    graph = ir.Graph([x], [value], nodes=nodes, opset_imports={"": 21}, name="chain")
-    return ir.Model(graph, ir_version=10)
-
-
-def seconds(length: int) -> float:
-    model = chain(length)
-    gc.collect()
-    started = time.process_time()
-    normalize(model)
-    return time.process_time() - started
-
-
-def test_time_grows_linearly() -> None:
-    assert seconds(10_000) < 10 * seconds(2_000) < 10 * 0.3
 
 
 @pytest.mark.parametrize("case", collect_testcases(None)[::25], ids=lambda case: case.name)
