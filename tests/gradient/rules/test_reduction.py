@@ -2,6 +2,10 @@ import numpy as np
 import pytest
 from tests.gradient.rules.exact import gradients
 from tests.gradient.rules.tensor.squares import KINDS, ints, judge
+from tests.judge import parse
+
+from whileback.engines import compile
+from whileback.gradient import names, vjp
 
 OPERATORS = [
     f"Reduce{name}" for name in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()
@@ -93,3 +97,15 @@ def test_a_masked_row_of_minus_infinity():
     x = [[0, 0], [-np.inf, -np.inf]]
     got = gradients(model, {"x": x, "c": np.array([True, False])})
     np.testing.assert_allclose(got["x"], [[0.5, 0.5], [0, 0]])
+
+
+@pytest.mark.parametrize("kind", ["float[2,0,3]", "float[A,B,C]"])
+@pytest.mark.parametrize("operator", [name for name in OPERATORS if name != "ReduceLogSum"])
+def test_reductions_of_nothing(operator, kind):
+    """Cotangents of what nothing was reduced to have gradients of 0 (but for a slope of 1/0)."""
+    model = f"({kind} x) => (float[M,N] y) {{ {ints(a=[1])} y = {operator}<keepdims = 0>(x, a) }}"
+    second = vjp(vjp(parse(model), of="y", wrt="x"), of="x_grad", wrt="y_grad")
+    nothing = np.zeros((2, 0, 3), np.float32)
+    got = compile(second)(x=nothing, y_grad=np.ones((2, 3), np.float32), x_grad_grad=nothing)
+    assert got["x_grad"].shape == (2, 0, 3)
+    np.testing.assert_array_equal(got[names(second)["y_grad"]], np.zeros((2, 3)))

@@ -27,8 +27,8 @@ def reduce_mean(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     count = _count(node)
     if count is not None:
         return op.expand(_keep_axes(op, node, op.Mul(dY, 1 / max(count, 1))), X)
-    sizes = (op.Cast(op.Size(v), to=int(ir.DataType.DOUBLE)) for v in (node.outputs[0], X))
-    share = op.cast(op.Div(*sizes), dY)
+    counts = (op.Size(node.outputs[0]), op.Max(op.Size(X), 1))
+    share = op.cast(op.Div(*(op.Cast(n, to=int(ir.DataType.DOUBLE)) for n in counts)), dY)
     return op.expand(_keep_axes(op, node, op.Mul(dY, share)), X)
 
 
@@ -87,8 +87,11 @@ def reduce_max(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is the largest (smallest) X over the axes, so dX is dY there; equal ones share it."""
     X = required(node)
     chosen = op.cast(op.Equal(X, _keep_axes(op, node, node.outputs[0])), dY)
-    count = _reduce(op, node, "ReduceSum", chosen)
-    return op.Mul(chosen, over(op, node, _keep_axes(op, node, dY), count))
+    count, dY = _reduce(op, node, "ReduceSum", chosen), _keep_axes(op, node, dY)
+    if _count(node):
+        return op.Mul(chosen, over(op, node, dY, count))
+    # Without a 0/0 for its own gradient to meet where nothing is reduced.
+    return times(op, node, dY, op.Div(chosen, count))
 
 
 def _reduce(op: GradientBuilder, node: ir.Node, op_type: str, value: ir.Value) -> ir.Value:
