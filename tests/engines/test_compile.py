@@ -171,3 +171,20 @@ whileback.engines.compile(ir.from_onnx_text({AFFINE!r}))(x=[[1, 2]])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_arguments_stay_as_they_are_where_the_runtime_would_write_over_them():
+    run = compile(
+        header(
+            "(float[4,1] x, float[1] mean, float[1] var) => (float[4,1] y, float[1] m)"
+            "<float[1] s = {2}, float[1] b = {0.5}>",
+            """y, mean_out, var_out = BatchNormalization<training_mode = 1, momentum = 0.9>
+                 (x, s, b, mean, var)
+               m = Neg(mean_out)""",
+        )
+    )
+    mean, var = np.zeros(1, np.float32), np.ones(1, np.float32)
+    for _ in range(2):
+        got = run(x=np.array([[1], [2], [3], [6]], np.float32), mean=mean, var=var)
+        assert got["m"] == pytest.approx(np.array([-0.3]))
+    assert (mean.item(), var.item()) == (0.0, 1.0)
