@@ -206,7 +206,7 @@ def _input(body: Builder, name: str, like: ir.Value) -> ir.Value:
 
 def _running(op: Builder, given: _Recurrence) -> ir.Value:
     """Tell for each step which sequences are not over yet, [T, B, 1]."""
-    steps = op.Range(0, op.Squeeze(op.dim(given.x, 0), [0]), 1)
+    steps = op.arange(op.dim(given.x, 0))
     lengths = op.Cast(given.lengths, to=int(ir.DataType.INT64))
     return op.Less(op.Unsqueeze(steps, [1, 2]), op.Unsqueeze(lengths, [1]))
 

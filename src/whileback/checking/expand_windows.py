@@ -34,13 +34,9 @@ class _Axis:
 
     def indices(self, op: Builder, count: ir.Value) -> ir.Value:
         """Where the windows read, [output, kernel]."""
-        starts = op.Mul(_range(op, count), self.stride)
-        offsets = op.Mul(_range(op, self.kernel), self.dilation)
+        starts = op.Mul(op.arange(count), self.stride)
+        offsets = op.Mul(op.arange(self.kernel), self.dilation)
         return op.Add(op.Unsqueeze(starts, [1]), offsets)
-
-
-def _range(op: Builder, count: ir.Value) -> ir.Value:
-    return op.Range(0, op.Squeeze(count, [0]), 1)
 
 
 def _ints(node: ir.Node, name: str, count: int, default: int) -> list[int]:

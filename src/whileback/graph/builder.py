@@ -174,11 +174,16 @@ class Builder:
             return self.ConstantOfShape(self.shape_of(value), value=element)
         return self.Expand(zero, self.shape_of(value))
 
-    def cast(self, value: ir.Value, like: ir.Value) -> ir.Value:
-        """Return the value with its elements in the type of `like`."""
-        if like.dtype is None:
-            return self.CastLike(value, like)
-        return value if value.dtype == like.dtype else self.Cast(value, to=int(like.dtype))
+    def arange(self, length: ir.Value) -> ir.Value:
+        """Return the numbers 0, 1 … length - 1 for a length INT64[1]."""
+        return self.Range(0, self.Squeeze(length, [0]), 1)
+
+    def cast(self, value: ir.Value, to: ir.Value | ir.DataType) -> ir.Value:
+        """Return the value with its elements in a type, or in that of another value."""
+        dtype = to if isinstance(to, ir.DataType) else to.dtype
+        if dtype is None:
+            return self.CastLike(value, to)
+        return value if value.dtype == dtype else self.Cast(value, to=int(dtype))
 
     def add(self, *terms: ir.Value | None) -> ir.Value | None:
         """Return the sum of the terms that are there, or None if there is none."""

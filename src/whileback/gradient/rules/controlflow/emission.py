@@ -8,7 +8,6 @@ import onnx_ir as ir
 
 from whileback.gradient.rules.controlflow.reverse import Row, State, Written
 from whileback.gradient.rules.controlflow.tape import replace_uses
-from whileback.gradient.rules.controlflow.trips import trip_numbers
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import prune
 from whileback.graph.scopes import walk
@@ -43,7 +42,7 @@ def emit_reverse_loop(
     if any(rank(value) is None for value in (*outputs, *(row.value for row in rows))):
         return _emit_loop(op, body, states, rows, written, count)
     if not rows:
-        numbers = trip_numbers(op, count)
+        numbers = op.arange(count)
         rows = [Row(ir.Value(name=op.names.fresh("trip"), type=numbers.type), numbers)]
     return emit_scan(op, body, states, rows, written)
 

@@ -30,7 +30,6 @@ from whileback.gradient.rules.controlflow.tape import behind_identity, replace_u
 from whileback.gradient.rules.controlflow.trips import (
     count_trips,
     may_make_no_trip,
-    trip_numbers,
 )
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.cleanup import CHECK, prune
@@ -215,7 +214,7 @@ class _ReverseLoop:
         users = set(walk(self.graph))
         trip = self.view.trip
         if trip is not None and any(use.node in users for use in trip.uses()):
-            rows.append(Row(trip, trip_numbers(op, self.count)))
+            rows.append(Row(trip, op.arange(self.count)))
         for row in rows:
             value = self.body.like(row.value, "row")
             replace_uses(row.value, value, users)

@@ -9,7 +9,7 @@ from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import LoopView
 
-__all__ = ["count_trips", "may_make_no_trip", "trip_numbers"]
+__all__ = ["count_trips", "may_make_no_trip"]
 
 
 def count_trips(op: Builder, view: LoopView) -> ir.Value:
@@ -27,11 +27,6 @@ def stacks_of(view: LoopView) -> list[ir.Value]:
     declared = {scan.stack: scan for scan in view.scan_outputs}
     outputs = view.node.outputs[len(view.carries) :]
     return [v for v in outputs if v not in declared or declared[v].axis == 0]
-
-
-def trip_numbers(op: Builder, count: ir.Value) -> ir.Value:
-    """Return 0 … T-1."""
-    return op.Range(0, op.Squeeze(count, [0]), 1)
 
 
 def runs_to_the_limit(view: LoopView) -> bool:

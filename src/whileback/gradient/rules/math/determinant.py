@@ -17,9 +17,9 @@ def det(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     them are computed, in O(n⁵): meant for small matrices.
     """
     X = required(node)
-    numbers = op.Range(0, op.Squeeze(op.dim(X, -1), [0]), 1)
+    numbers = op.arange(op.dim(X, -1))
     unit = op.Equal(op.Unsqueeze(numbers, [1]), numbers)
     replaced = op.Unsqueeze(unit, [1, 3])
-    rows = op.Cast(op.Unsqueeze(unit, [0, 2]), to=int(X.dtype or ir.DataType.FLOAT))
+    rows = op.cast(op.Unsqueeze(unit, [0, 2]), X)
     cofactors = op.Det(op.Where(replaced, rows, op.Unsqueeze(X, [-4, -3])))
     return op.Mul(op.Unsqueeze(dY, [-2, -1]), cofactors)

@@ -112,5 +112,5 @@ def _from_either_end(axes: list[str], position: int) -> int:
 
 def _identity(op: GradientBuilder, size: ir.Value, like: ir.Value) -> ir.Value:
     """Return the identity matrix of a size, INT64[1]."""
-    numbers = op.Range(0, op.Squeeze(size, [0]), 1)
+    numbers = op.arange(size)
     return op.cast(op.Equal(op.Unsqueeze(numbers, [1]), numbers), like)

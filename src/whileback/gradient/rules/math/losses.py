@@ -71,7 +71,7 @@ class _Loss:
     def _chosen(self, labels: ir.Value) -> ir.Value:
         """Return BOOL[N,C,…]: whether an element has the class as its label and counts."""
         op = self.op
-        numbers = op.Range(0, op.Squeeze(op.dim(self.P, 1), [0]), 1)
+        numbers = op.arange(op.dim(self.P, 1))
         chosen = op.Equal(labels, op.cast(self._along_classes(numbers), labels))
         if "ignore_index" not in self.node.attributes:
             return chosen
@@ -94,5 +94,5 @@ class _Loss:
         if self.reduction == "sum":
             return dL
         total = op.ReduceSum(self.factors, keepdims=0)
-        some = op.Cast(total, to=int(ir.DataType.BOOL))
+        some = op.cast(total, ir.DataType.BOOL)
         return op.Div(dL, op.Where(some, total, 1.0))

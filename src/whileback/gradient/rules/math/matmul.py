@@ -74,8 +74,7 @@ def _matmul_of_unknown_ranks(
 ) -> tuple[ir.Value, ir.Value]:
     """As above, after the axes that vectors lack have been added at run time."""
     a_vector, b_vector = (
-        op.Cast(op.Equal(op.Shape(op.Shape(value)), [1]), to=int(ir.DataType.INT64))
-        for value in (A, B)
+        op.cast(op.Equal(op.Shape(op.Shape(value)), [1]), ir.DataType.INT64) for value in (A, B)
     )
     row, column = op.Expand(1, a_vector), op.Expand(1, b_vector)
     rows = op.Reshape(A, op.Concat(row, op.Shape(A), axis=0), allowzero=1)

@@ -110,7 +110,7 @@ def lp_normalization(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Val
     norm = op.ReduceL1(X, [axis]) if p == 1 else op.ReduceL2(X, [axis])
     slope = op.Sign(X) if p == 1 else Y
     along = op.Mul(slope, op.ReduceSum(op.Mul(dY, Y), [axis]))
-    known = op.Cast(norm, to=int(ir.DataType.BOOL))
+    known = op.cast(norm, ir.DataType.BOOL)
     return op.Where(known, op.Div(op.Sub(dY, along), op.Where(known, norm, 1.0)), 0.0)
 
 

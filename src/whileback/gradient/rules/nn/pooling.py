@@ -97,7 +97,7 @@ def global_lp_pool(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value
 def _norm_share(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Return dY·Y^(1-p), and dY where Y is 0."""
     Y, p = node.outputs[0], node.attributes.get_int("p", 2)
-    safe = op.Where(op.Cast(Y, to=int(ir.DataType.BOOL)), Y, 1.0)
+    safe = op.Where(op.cast(Y, ir.DataType.BOOL), Y, 1.0)
     return dY if p == 1 else op.Div(dY, safe if p == 2 else op.Pow(safe, float(p - 1)))
 
 

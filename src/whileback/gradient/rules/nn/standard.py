@@ -62,7 +62,7 @@ def epsilon_of(node: ir.Node) -> float:
 def widened(op: GradientBuilder, value: ir.Value) -> ir.Value:
     """Return the value in a type in which sums of squares do not overflow."""
     narrow = value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-    return op.Cast(value, to=int(ir.DataType.FLOAT)) if narrow else value
+    return op.cast(value, ir.DataType.FLOAT) if narrow else value
 
 
 def ranked(op: GradientBuilder, *data: ir.Value) -> list[ir.Value]:

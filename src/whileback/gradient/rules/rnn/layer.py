@@ -158,7 +158,7 @@ class Layer:
         if self.lengths is None:
             return None
         op = self.op
-        steps = op.Range(0, op.Squeeze(op.dim(X, 0), [0]), 1)
+        steps = op.arange(op.dim(X, 0))
         valid = op.Less(op.Unsqueeze(steps, [1, 2]), op.Unsqueeze(self.lengths, [1]))
         return shaped(valid, [*self.dims, 1])
 

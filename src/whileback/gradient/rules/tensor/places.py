@@ -24,10 +24,10 @@ def add_at(
     This is `ScatterElements`, never `ScatterND`: ONNX Runtime 1.32 loses what several of its
     threads add to one place.
     """
-    wide = op.Cast(dY, to=int(ir.DataType.FLOAT)) if dY.dtype in _NARROW else dY
+    wide = op.cast(dY, ir.DataType.FLOAT) if dY.dtype in _NARROW else dY
     zeros = op.Expand(op.constant(0, wide.dtype), shape)
     total = op.ScatterElements(zeros, indices, wide, axis=axis, reduction="add")
-    return total if wide is dY else op.Cast(total, to=int(dY.dtype or ir.DataType.FLOAT))
+    return op.cast(total, dY)
 
 
 def put_back(
@@ -69,7 +69,7 @@ def put_back_along(
     op: GradientBuilder, X: ir.Value, dY: ir.Value, axis: int, pick: Callable[[ir.Value], ir.Value]
 ) -> ir.Value:
     """Return the same where `pick` picks rows along one axis; it is called on their numbers."""
-    numbers = op.Range(0, op.Squeeze(op.dim(X, axis), [0]), 1)
+    numbers = op.arange(op.dim(X, axis))
     return add_rows_at(op, X, pick(numbers), dY, axis)
 
 
@@ -77,10 +77,8 @@ def _add_one_row_at(
     op: GradientBuilder, X: ir.Value, index: ir.Value, dY: ir.Value, axis: int
 ) -> ir.Value:
     if axis == 0:
-        wide = (
-            index if index.dtype == ir.DataType.INT64 else op.Cast(index, to=int(ir.DataType.INT64))
-        )
-        return op.ScatterND(op.zeros_like(X), op.Unsqueeze(wide, [0]), dY)
+        place = op.Unsqueeze(op.cast(index, ir.DataType.INT64), [0])
+        return op.ScatterND(op.zeros_like(X), place, dY)
     row = op.Unsqueeze(dY, [axis])
     place = op.Expand(index, op.shape_of(row))
     return op.ScatterElements(op.zeros_like(X), place, row, axis=axis)
