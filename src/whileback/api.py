@@ -19,6 +19,7 @@ from whileback.checking.report import Report
 from whileback.errors import ArgumentError
 from whileback.formats.data_layout import ExternalData, Progress
 from whileback.gradient import transform
+from whileback.gradient.selection import listed
 from whileback.graph.normalize import normalize
 from whileback.graph.printing import to_text
 from whileback.graph.scopes import definitions
@@ -66,16 +67,13 @@ def gradient(
     `<name>_grad` for each of `wrt`, in their order, each of the shape and type of its value.
 
     Args:
-        model: a path, a ModelProto or an ir.Model. An ir.Model gives an ir.Model, the others a
-            ModelProto; from a path, its external data is referred to relative to that folder.
+        model: a path, a ModelProto (`base_dir` is the folder of its external data), or an
+            ir.Model, which gives an ir.Model. Data stays relative to the folder of a path.
         of: one value of the main graph, or several. Each must have one element, unless `reduce`.
         wrt: float inputs, initializers or intermediate values of the main graph. An initializer
-            becomes an input with itself as default. One inside a subgraph is called
-            `node/branch/name`.
+            becomes an input with itself as default; in a subgraph it is `node/branch/name`.
         reduce: "sum" differentiates the sum of all elements of `of`.
-        opset: the newest opset of the default domain that the result may use.
-        ir_version: the newest IR version that the result may have.
-        base_dir: the folder of a ModelProto's external data.
+        opset, ir_version: the newest ones (the opset of the default domain) that it may have.
 
     Raises:
         ArgumentError: a name is unknown, or its value has no gradient or too many elements.
@@ -184,20 +182,18 @@ def check(
     >>> check(model, of="y", wrt="x").ok
     True
     """
-    of, wrt = _listed(of), _listed(wrt)
-    opened = _opened(model, base_dir)
+    opened, of, wrt = _opened(model, base_dir), listed(of), listed(wrt)
     result = transform.gradient_or_vjp(opened, of, wrt)
-    outer = {value.name for value in definitions(opened.graph)}
+    options = {"seed": seed, "elements": elements, "directions": directions}
     return check_gradients(
-        opened if outer.issuperset(wrt) else normalize(opened),
-        of,
-        wrt,
-        inputs,
-        gradient_model=result,
-        seed=seed,
-        elements=elements,
-        directions=directions,
+        _with_values(opened, wrt), of, wrt, inputs, gradient_model=result, **options
     )
+
+
+def _with_values(model: ir.Model, names: Sequence[str]) -> ir.Model:
+    """Return the model, in normal form if only that has `node/branch/name` in its main graph."""
+    known = {value.name for value in definitions(model.graph)}
+    return model if known.issuperset(names) else normalize(model)
 
 
 def save(
@@ -271,7 +267,3 @@ def _opened(model: AnyModel, base_dir: Path | None) -> ir.Model:
         f"model= is a {type(model).__name__!r}; give a path, an onnx.ModelProto or an "
         "onnx_ir.Model."
     )
-
-
-def _listed(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -10,7 +11,12 @@ from whileback.errors import ArgumentError, nearest
 from whileback.graph.scopes import definitions, subgraphs, walk
 from whileback.graph.shapes import FLOATS, describe
 
-__all__ = ["select"]
+__all__ = ["listed", "select"]
+
+
+def listed(names: str | Sequence[str]) -> list[str]:
+    """Return one name, or several, as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def select(model: ir.Model, names: Sequence[str], argument: str) -> list[ir.Value]:
@@ -27,7 +33,7 @@ def select(model: ir.Model, names: Sequence[str], argument: str) -> list[ir.Valu
     """
     if not names:
         raise ArgumentError(f"{argument}= is empty; name at least one value of the main graph.")
-    repeated = sorted({name for name in names if list(names).count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ArgumentError(f"{argument}= names {_quoted(repeated)} more than once.")
     known = {value.name: value for value in definitions(model.graph) if value.name}

@@ -15,7 +15,7 @@ from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.coverage import check_coverage
 from whileback.gradient.registry import lookup
-from whileback.gradient.selection import select
+from whileback.gradient.selection import listed, select
 from whileback.graph.cleanup import clean
 from whileback.graph.dims import given_symbols
 from whileback.graph.names import Names
@@ -43,24 +43,9 @@ def gradient(
 
     Outputs of the result: the model's own, `of` where it is not among them, then one gradient
     `<name>_grad` of the value's type and shape for each of `wrt`, in their order. The model
-    handed in stays as it is.
-
-    Args:
-        model: any model of opset 7 and newer.
-        of: one or several values of the main graph, outputs or not; one element each, unless
-            `reduce` is given.
-        wrt: float inputs, initializers or intermediate values of the main graph, or initializers
-            of subgraphs, addressed as `node/branch/name`. Initializers become inputs that have
-            the initializer as their default.
-        reduce: "sum" differentiates the sum of all elements of `of`.
-        opset: the newest opset of the default domain that the result may use.
-        ir_version: the newest IR version that the result may have.
-
-    Raises:
-        ArgumentError: a name is unknown, or a value has no gradient.
-        NoGradientError: operators on the way have no rule.
+    handed in stays as it is. For arguments and errors see `whileback.gradient`.
     """
-    work = _Transform(model, _listed(of), _listed(wrt), opset, ir_version)
+    work = _Transform(model, listed(of), listed(wrt), opset, ir_version)
     if reduce not in (None, "sum"):
         raise ArgumentError(f'reduce={reduce!r} is unknown; give reduce="sum" or leave it out.')
     for value in work.targets:
@@ -86,13 +71,13 @@ def vjp(
     Like `gradient`, for values of any shape: the result has one more input `<name>_grad` for each
     of `of`, its cotangent, of the value's type and shape.
     """
-    work = _Transform(model, _listed(of), _listed(wrt), opset, ir_version)
+    work = _Transform(model, listed(of), listed(wrt), opset, ir_version)
     return work.run(work.add_seeds())
 
 
 def gradient_or_vjp(model: ir.Model, of: str | Sequence[str], wrt: str | Sequence[str]) -> ir.Model:
     """Return the `gradient` where each of `of` has one element, else the `vjp`."""
-    work = _Transform(model, _listed(of), _listed(wrt), None, None)
+    work = _Transform(model, listed(of), listed(wrt), None, None)
     return work.run(work.ones() if all(map(_is_single, work.targets)) else work.add_seeds())
 
 
@@ -104,10 +89,6 @@ def names(model: ir.Model) -> Mapping[str, str]:
     """
     known: dict[str, str] = json.loads(model.metadata_props.get(NAMES_KEY, "{}"))
     return known
-
-
-def _listed(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
 
 
 def _is_single(value: ir.Value) -> bool:
