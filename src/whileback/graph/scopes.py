@@ -30,6 +30,8 @@ STANDARD_DOMAINS = ("", "ai.onnx")
 def subgraphs(node: ir.Node) -> list[ir.Graph]:
     """Return the graphs held by the node's attributes, in the order of the attributes."""
     graphs: list[ir.Graph] = []
+    if not node.attributes:  # as most nodes, each of which is asked again and again
+        return graphs
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:
             graphs.append(attribute.as_graph())

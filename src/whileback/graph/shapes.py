@@ -67,7 +67,7 @@ FLOATS = frozenset(
 
 def is_float(value: ir.Value) -> bool:
     """Tell whether the value is a tensor of a type that has gradients."""
-    return value.dtype in FLOATS and not isinstance(value.type, (ir.SequenceType, ir.OptionalType))
+    return value.dtype in FLOATS and type(value.type) is ir.TensorType
 
 
 def rank(value: ir.Value) -> int | None:

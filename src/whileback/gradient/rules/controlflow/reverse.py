@@ -73,12 +73,12 @@ def take_out(
     results = set(body.outputs)
     staying = set(carried)
     for node in list(body):
-        read = {value for value in operands(node) if value is not None}
-        if not read.isdisjoint(staying) or len(node.outputs) != 1 or draws(node):
+        read = dict.fromkeys(value for value in operands(node) if value is not None)
+        if not staying.isdisjoint(read) or len(node.outputs) != 1 or draws(node):
             staying.update(node.outputs)
-        elif read.isdisjoint(known) and node.outputs[0] not in results:
+        elif known.keys().isdisjoint(read) and node.outputs[0] not in results:
             _move(op.graph, node)
-        elif (row := _stacked(op, node, [known[v] for v in known if v in read])) is not None:
+        elif (row := _stacked(op, node, [known[v] for v in read if v in known])) is not None:
             known[row.value] = row
             node.outputs[0].replace_all_uses_with(row.value, replace_graph_outputs=True)
             discard(body, node)
