@@ -23,7 +23,7 @@ def judge(
     opset: int = 21,
     **inputs: Any,
 ) -> Arrays:
-    """Judge first and second derivatives of a body that makes `y` of `h`, the squares of `x`.
+    """Judge the derivatives of a body that makes `y` of `h`, the squares of `x`.
 
     Args:
         body: the operator, in ONNX text.
@@ -32,6 +32,7 @@ def judge(
         of: the results of the body to differentiate.
         wrt: the inputs with respect to which.
         result: the type of their elements.
+        second_order: whether to judge second derivatives.
         opset: that of the model.
         inputs: the values of all inputs but `x`, for which there is a default.
     """

@@ -6,8 +6,8 @@ from tests.judge import parse
 from whileback.errors import UnsupportedError
 from whileback.gradient import vjp
 
-IMAGE = np.linspace(-2, 3, 12, dtype=np.float32).reshape(1, 1, 4, 3)
-KINDS = ["float[1,1,4,3]", "float[A,B,C,D]"]
+IMAGE = np.linspace(-2, 3, 6, dtype=np.float32).reshape(1, 1, 2, 3)
+KINDS = ["float[1,1,2,3]", "float[A,B,C,D]"]
 MODES = [
     'mode = "nearest"',
     'mode = "nearest", nearest_mode = "floor", coordinate_transformation_mode = "asymmetric"',
@@ -21,20 +21,27 @@ MODES = [
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS[:1])
 def test_sizes(kind, mode):
     body = f"y = Resize<{mode}>(h, , , s)"
-    judge(f"{ints(s=[1, 1, 7, 2])} {body}", kind, x=IMAGE)
-    judge(body, kind, "int64[4] s", s=[1, 1, 2, 5], x=IMAGE)
+    judge(f"{ints(s=[1, 1, 5, 2])} {body}", kind, x=IMAGE, second_order=False)
+    judge(body, kind, "int64[4] s", second_order=False, s=[1, 1, 1, 5], x=IMAGE)
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS[1:])
 def test_scales(kind, mode):
     body = f"y = Resize<{mode}>(h, , s)"
     known = "s = Constant<value_floats = [1.0, 1.0, 0.5, 2.0]>()"
     judge(f"{known} {body}", kind, x=IMAGE)
-    judge(body, kind, "float[4] s", s=np.array([1, 1, 1.5, 3], np.float32), x=IMAGE)
+    judge(
+        body,
+        kind,
+        "float[4] s",
+        second_order=False,
+        s=np.array([1, 1, 1.5, 3], np.float32),
+        x=IMAGE,
+    )
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -50,7 +57,7 @@ def test_named_axes(kind):
     judge(f"{ints(s=[3, 5])} {body}", kind, x=IMAGE)
 
 
-@pytest.mark.parametrize("kind", ["float[1,4,3,1]", "float[A,B,C,1]"])
+@pytest.mark.parametrize("kind", ["float[1,2,3,1]", "float[A,B,C,1]"])
 def test_axes_that_are_not_the_last(kind):
     body = f'{ints(s=[2, 6, 2, 1])} y = Resize<mode = "nearest">(h, , , s)'
     judge(body, kind, x=IMAGE[:, 0, :, :, None])
@@ -70,7 +77,7 @@ def test_a_cropped_part_with_a_value_around_it():
 
 
 def test_half_precision():
-    body = f'{ints(s=[1, 1, 7, 2])} y = Resize<mode = "linear">(h, , , s)'
+    body = f'{ints(s=[1, 1, 5, 2])} y = Resize<mode = "linear">(h, , , s)'
     x = IMAGE.astype(np.float16)
     judge(body, "float16[A,B,C,D]", result="float16", x=x)
 

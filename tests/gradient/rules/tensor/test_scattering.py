@@ -16,8 +16,8 @@ def test_scatter_elements(reduction, kind):
     body = f'{UPDATES} y = ScatterElements<reduction = "{reduction}">(h, i, k)'
     arguments = "int64[2,3] i, float[2,N] u"
     judge(body, kind, arguments, wrt=["x", "u"], **ELEMENTS)
-    judge(body, kind, arguments, wrt=["u"], **ELEMENTS)
-    judge(body, kind, arguments, wrt=["x"], **ELEMENTS)
+    judge(body, kind, arguments, wrt=["u"], second_order=False, **ELEMENTS)
+    judge(body, kind, arguments, wrt=["x"], second_order=False, **ELEMENTS)
 
 
 @pytest.mark.parametrize("axis", [1, -1])

@@ -8,8 +8,7 @@ SLICES = [(0, 2), (1, FAR), (-2, -1), (-9, 2), (7, 9), (2, 1), (1, 100), (-FAR, 
 STEPS = [(0, 3, 2), (-1, -100, -1), (2, 0, -2), (0, 5, 3), (-1, -FAR, -1), (0, FAR, 1)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize(("axis", "kind"), zip([-1, 0, 1, 0], KINDS, strict=True))
 def test_slice(axis, kind):
     run_time = "int64[1] s, int64[1] e, int64[1] a"
     for start, end in SLICES:
@@ -17,8 +16,7 @@ def test_slice(axis, kind):
         judge("y = Slice(h, s, e, a)", kind, run_time, s=[start], e=[end], a=[axis])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize(("axis", "kind"), zip([-1, 0, 1, 0], KINDS, strict=True))
 def test_slice_in_steps(axis, kind):
     run_time = "int64[1] s, int64[1] e, int64[1] a, int64[1] t"
     for start, end, step in STEPS:
@@ -54,7 +52,7 @@ def test_slice_where_only_some_axes_are_named():
 PADS = [[0, 1, 0, 2], [1, 1, 2, 0], [1, -1, 0, 2], [-3, 5, 4, -4], [0, 0, 0, 0], [-1, -1, 0, -1]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["float[2,3]", "float[]"])
 @pytest.mark.parametrize("pads", PADS)
 def test_pad_with_a_value(pads, kind):
     body = "v = Mul(z, z) y = Pad(h, p, v)"
@@ -67,13 +65,13 @@ def test_pad_with_a_value(pads, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_pad_with_copies(mode, kind):
-    for pads in ([0, 1, 0, 2], [1, 1, 0, 2], [0, -1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]):
+    for pads in ([0, 1, 0, 2], [1, 1, 0, 2], [0, -1, 0, 1]):
         judge(f'{ints(p=pads)} y = Pad<mode = "{mode}">(h, p)', kind)
         judge(f'y = Pad<mode = "{mode}">(h, p)', kind, "int64[4] p", p=pads)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+@pytest.mark.parametrize("mode", ["constant", "wrap"])
 def test_pad_of_named_axes(mode, kind):
     body = f'y = Pad<mode = "{mode}">(h, p, , a)'
     judge(f"{ints(p=[1, 2], a=[-1])} {body}", kind)

@@ -10,8 +10,6 @@ from tests.gradient.rules.tensor.squares import KINDS, X, ints, judge
         "y = Identity(h)",
         f"{ints(s=[3, -1])} y = Reshape(h, s)",
         f"{ints(s=[0, 1, -1])} y = Reshape(h, s)",
-        "y = Flatten<axis = 0>(h)",
-        "y = Flatten<axis = -1>(h)",
         "y = Transpose(h)",
         "y = Transpose<perm = [0, 1]>(h)",
         f"{ints(a=[0, -1])} y = Unsqueeze(h, a)",

@@ -10,7 +10,7 @@ from whileback.gradient.rules.inputs import optional, required
 from whileback.gradient.rules.tensor.places import put_back, put_back_along
 from whileback.graph.builder import Operand
 from whileback.graph.constants import known_ints
-from whileback.graph.shapes import rank, size
+from whileback.graph.shapes import rank, same_shape, size
 
 Axes = list[int] | ir.Value | None
 
@@ -26,6 +26,8 @@ def slice_(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
                 op, X, dY, axes[0], lambda numbers: op.Slice(numbers, starts, ends, [0], steps)
             )
         return put_back(op, X, dY, lambda numbers: op.Slice(numbers, *node.inputs[1:]))
+    if same_shape(X, node.outputs[0]):
+        return dY
     pads = _known_cuts(X, starts, ends, axes)
     return op.Pad(dY, pads or _cuts(op, X, starts, axes, dY), None, axes)
 
@@ -75,9 +77,7 @@ def _begins(op: GradientBuilder, starts: ir.Value, dims: ir.Value) -> Operand:
     known = known_ints(starts)
     if known is not None and not any(known):
         return known
-    wide = (
-        starts if starts.dtype == ir.DataType.INT64 else op.Cast(starts, to=int(ir.DataType.INT64))
-    )
+    wide = op.cast(starts, ir.DataType.INT64)
     if known is not None and min(known) > 0:
         return op.Min(wide, dims)
     from_end = op.Max(op.Add(wide, dims), 0)

@@ -15,7 +15,7 @@ def identity(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     return dY
 
 
-@rule("Reshape", "Flatten")
+@rule("Reshape")
 def reshape(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is X in another shape, so dX is dY in the shape of X."""
     return op.reshape(dY, required(node))

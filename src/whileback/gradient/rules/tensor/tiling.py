@@ -1,4 +1,4 @@
-"""Gradients of operators that repeat elements."""
+"""The gradient of `Tile`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,6 @@ from whileback.gradient.rules.inputs import required
 from whileback.graph.builder import Operand
 from whileback.graph.constants import known_ints
 from whileback.graph.shapes import rank, reshape_target
-
-
-@rule("Expand")
-def expand(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
-    """Y is X broadcast to a shape, so dX is dY summed over the axes of that broadcast."""
-    return op.unbroadcast(dY, required(node))
 
 
 @rule("Tile")
