@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.guards import over, times
 from whileback.gradient.rules.inputs import optional, required
+from whileback.graph.constants import known_ints
 from whileback.graph.shapes import static_shape
 
 
@@ -103,13 +103,8 @@ def _reduce(op: GradientBuilder, node: ir.Node, op_type: str, value: ir.Value) -
 def _axes(node: ir.Node) -> list[int] | None:
     """Return the axes that are reduced, where they are known."""
     given, X = optional(node, 1), required(node)
-    axes: list[int] = []
-    if given is not None:
-        tensor = ir.convenience.get_const_tensor(given)
-        if tensor is None or given.is_graph_input():
-            return None
-        axes = [int(axis) for axis in np.atleast_1d(tensor.numpy())]
-    if axes or _is_noop_without_axes(node):
+    axes = [] if given is None else known_ints(given)
+    if axes is None or axes or _is_noop_without_axes(node):
         return axes
     return None if X.shape is None else list(range(len(X.shape)))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from whileback.gradient.rules.controlflow.stacked import on_stacks
+from whileback.gradient.rules.inputs import optional
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
@@ -159,8 +160,7 @@ def _flat_source(value: ir.Value, bodies: Bodies) -> ir.Value:
 def _reduce_sum(node: ir.Node, bodies: Bodies) -> Product | None:
     """Σ over trips and axes: sum the stack over axis 0 as well."""
     X = node.inputs[0]
-    axes = node.inputs[1] if len(node.inputs) > 1 else None
-    known = known_ints(axes)
+    known = known_ints(optional(node, 1))
     if X is None or X.shape is None or known is None or not _is_inner(X, bodies):
         return None
     count = len(X.shape)

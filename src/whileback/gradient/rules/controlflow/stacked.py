@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from whileback.gradient.rules.inputs import optional
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
@@ -82,7 +83,7 @@ def _is_batched(node: ir.Node, rows: Collection[ir.Value]) -> bool:
 
 def _with_axes(node: ir.Node, rows: Collection[ir.Value]) -> Emit | None:
     """Axes count from behind the trips."""
-    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    axes = optional(node, 1)
     known = known_ints(axes)
     source = node.inputs[0]
     count = None if source is None else rank(source)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.guards import times
 from whileback.gradient.rules.inputs import required
-from whileback.graph.shapes import rank
+from whileback.graph.constants import known_floats
+from whileback.graph.shapes import rank, size
 
 Pair = tuple[ir.Value | None, ir.Value | None]
 
@@ -40,12 +40,10 @@ def power(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Pair:
 
 def _constant(exponent: ir.Value, base: ir.Value) -> float | None:
     """Return the exponent where it is one known number for all elements of the base."""
-    tensor = ir.convenience.get_const_tensor(exponent)
-    if tensor is None or tensor.size != 1 or exponent.is_graph_input():
+    if size(exponent) != 1 or (rank(exponent) or 0) > (rank(base) or 0):
         return None
-    if len(tensor.shape) > (rank(base) or 0):
-        return None
-    return float(np.asarray(tensor.numpy(), np.float64).item())
+    known = known_floats(exponent)
+    return None if known is None else known[0]
 
 
 def _slope(op: GradientBuilder, B: ir.Value, exponent: float) -> ir.Value:

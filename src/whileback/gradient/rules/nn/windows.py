@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import UnsupportedError
-from whileback.gradient.rules.inputs import required
+from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.builder import Builder
 
 __all__ = [
@@ -205,8 +205,8 @@ def _split(node: ir.Node, totals: Sequence[Known]) -> tuple[int, ...] | None:
 def _slide(node: ir.Node) -> tuple[tuple[Known, ...], tuple[int, ...], tuple[int, ...]]:
     """Return kernel, strides and dilations."""
     count = _count(node)
-    weight = node.inputs[1] if len(node.inputs) > 1 else None
-    kernel = tuple(node.attributes.get_ints("kernel_shape", ())) or _known_dims(weight, count)
+    given = tuple(node.attributes.get_ints("kernel_shape", ()))
+    kernel = given or _known_dims(optional(node, 1), count)
     return kernel, _ints(node, "strides", [1] * count), _ints(node, "dilations", [1] * count)
 
 
