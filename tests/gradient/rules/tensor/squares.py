@@ -20,6 +20,7 @@ def judge(
     of: Sequence[str] = ("y",),
     wrt: Sequence[str] = ("x",),
     result: str = "float",
+    second_order: bool = True,
     opset: int = 21,
     **inputs: Any,
 ) -> Arrays:
@@ -49,7 +50,7 @@ def judge(
     tail = ints(flat=[-1]) + "".join(f" {name}_flat = Reshape({name}, flat)" for name in of)
     model = f"({signature}) => ({results}) {{ {head[1]} {body} {tail} }}"
     flat = [f"{name}_flat" for name in of]
-    return assert_gradient(model, flat, list(wrt), values, opset=opset, second_order=True)
+    return assert_gradient(model, flat, list(wrt), values, opset=opset, second_order=second_order)
 
 
 def ints(**lists: Sequence[int]) -> str:
