@@ -57,3 +57,14 @@ not_differentiable(
     "its frequencies are rounded to whole bins",
     "MelWeightMatrix",
 )
+not_differentiable(
+    "its output depends on the shape of its input, not on the elements",
+    "ConstantOfShape",
+    "EyeLike",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Shape",
+    "Size",
+)
+not_differentiable("its output is positions, whole numbers", "NonZero")
+not_differentiable("it has no input", "Constant", "RandomNormal", "RandomUniform")
