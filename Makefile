@@ -34,8 +34,6 @@ bench: setup
 	$(BIN)/python benchmarks/loops.py
 	$(BIN)/python benchmarks/lstm.py
 	$(BIN)/python benchmarks/generation.py
-	$(BIN)/python benchmarks/lstm.py
-	$(BIN)/python benchmarks/generation.py
 
 clean:
 	rm -rf $(VENV) build dist .downloads demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
