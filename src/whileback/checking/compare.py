@@ -21,6 +21,7 @@ __all__ = [
     "compare_arithmetic",
     "compare_formulas",
     "exact_gradients",
+    "moved",
     "rounding",
     "rounding_of_constants",
 ]
@@ -41,12 +42,21 @@ def exact_gradients(
     None if no engine runs the float64 twin.
     """
     wide = widened(feeds)
-    moved = {name: _moved(feeds[name], value, rng) for name, value in wide.items()}
+    others = {name: _moved(feeds[name], value, rng) for name, value in wide.items()}
     try:
         compiled = compile_exactly(gradient_model)
-        return compiled(wide), compiled(moved)
+        return compiled(wide), compiled(others)
     except EngineError:
         return None
+
+
+def moved(feeds: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Return inputs that are off by about one rounding, each in its type."""
+    wide = widened(feeds)
+    return {
+        name: value if _is_list(value) else _moved(value, wide[name], rng).astype(value.dtype)
+        for name, value in feeds.items()
+    }
 
 
 def _moved(narrow: Any, wide: Any, rng: np.random.Generator) -> Any:
@@ -88,15 +98,33 @@ def _along(gradient: np.ndarray, direction: np.ndarray) -> float:
     return float(np.dot(gradient[used], direction[used]))
 
 
-def compare_arithmetic(own: np.ndarray, exact: np.ndarray, moved: np.ndarray) -> Comparison:
-    """Compare a gradient with its exact values, where it is farthest off."""
+def compare_arithmetic(
+    own: np.ndarray,
+    exact: np.ndarray,
+    moved: np.ndarray,
+    again: np.ndarray | None = None,
+    steepness: float = 0.0,
+) -> Comparison:
+    """Compare a gradient with its exact values, where it is farthest off.
+
+    Args:
+        own: the gradient in its own type.
+        exact: the same in float64.
+        moved: in float64, for inputs that are off by one rounding.
+        again: in its own type, for inputs that are off by one rounding.
+        steepness: with `again`, a slope of which one rounding is let pass.
+    """
     if not own.size:
         return Comparison("", 0.0, 0.0, 0.0)
     narrow = np.asarray(own, np.float64)
     same = (narrow == exact) | (np.isnan(narrow) & np.isnan(exact))
     with np.errstate(invalid="ignore"):
         off = np.where(same, 0.0, np.nan_to_num(np.abs(narrow - exact), nan=np.inf))
-        noise = np.nan_to_num(np.abs(moved - exact), nan=0.0, posinf=0.0)
+        spread = np.abs(moved - exact)
+        if again is not None:
+            spread = np.fmax(spread, np.abs(np.asarray(again, np.float64) - narrow))
+            spread = spread + steepness * _PRECISION.get(own.dtype.name, 0.0)
+        noise = np.nan_to_num(spread, nan=0.0, posinf=0.0)
     index = np.unravel_index(int(np.argmax(off)), off.shape)
     scale = np.max(np.abs(np.nan_to_num(exact, posinf=0.0, neginf=0.0)))
     return Comparison(
@@ -113,7 +141,7 @@ def rounding_of_constants(dtype: np.dtype[Any]) -> float:
     The slope of a mean over 3 elements is 1/3; a FLOAT16 that stands for it is off by 1e-4 of it,
     in the float64 twin as well.
     """
-    return max(_FORMULA, 4 * _PRECISION.get(dtype.name, 0.0))
+    return max(_FORMULA, _PRECISION.get(dtype.name, 0.0))
 
 
 def rounding(dtype: np.dtype[Any]) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Derivative", "derivative"]
+__all__ = ["Derivative", "derivative", "size_of_terms"]
 
 _STEPS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-2)
 _EPS = float(np.finfo(np.float64).eps)
@@ -48,6 +48,17 @@ def derivative(
         if best.error <= enough:
             break
     return best
+
+
+def size_of_terms(function: Callable[[float], float], middle: float) -> float:
+    """Return the size of what the function adds up, as the rounding of its values shows it.
+
+    `1 - sigmoid(x)` may be tiny, and its last digit is that of 1. Over steps of 1e-6 a smooth
+    function is as good as straight; what its values are off a line is rounding.
+    """
+    values = np.array([function(k * 1e-6) if k else middle for k in range(-4, 5)])
+    bends = np.abs(np.diff(values, 2))
+    return float(np.max(bends)) / _EPS if np.all(np.isfinite(bends)) else 0.0
 
 
 def _at(function: Callable[[float], float], middle: float, step: float, size: float) -> Derivative:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from whileback.checking.finite_differences import Derivative, derivative
+from whileback.checking.finite_differences import Derivative, derivative, size_of_terms
 from whileback.checking.inputs import random_inputs
 from whileback.checking.truth import Arrays, Truth
 from whileback.engines.arguments import Port, bind
@@ -67,20 +67,36 @@ class Point:
     def slopes(self, name: str, elements: int, directions: int) -> list[Slope]:
         """Return the slopes along each element of a small value, or along random directions."""
         found: list[Slope] = []
-        scale = 0.0
+        scale, size = 0.0, None
         for where, direction in self._directions(name, elements, directions):
-            slope = self._slope(name, direction, 1e-8 * scale)
+            projected = self._along(name, direction)
+            size = size or max(self._size, size_of_terms(projected, self._sum))
+            slope = self._slope(name, projected, size, 1e-8 * scale)
             scale = max(scale, abs(slope.value))
             found.append(Slope(where, direction, slope))
         return found
 
-    def _slope(self, name: str, direction: np.ndarray, enough: float) -> Derivative:
-        """Differentiate in steps that fit the size of the value."""
+    def steepness(self, name: str) -> float:
+        """Return the slope at which a value's whole size would change the sum by its own size.
+
+        What is smaller than one rounding of that does not show in a float's last digit.
+        """
+        return self._size / self._unit(name)
+
+    def _unit(self, name: str) -> float:
         value = self.wrt[name]
         size = float(np.sqrt(np.mean(value**2))) if value.size else 0.0
-        unit = size if np.isfinite(size) and size > 0 else 1.0
-        projected = self._truth.along(self.feeds, self.cotangents, name, unit * direction)
-        found = derivative(projected, self._sum, size=self._size, enough=unit * enough)
+        return size if np.isfinite(size) and size > 0 else 1.0
+
+    def _along(self, name: str, direction: np.ndarray) -> Callable[[float], float]:
+        """Return the sum as a function of steps that fit the size of the value."""
+        return self._truth.along(self.feeds, self.cotangents, name, self._unit(name) * direction)
+
+    def _slope(
+        self, name: str, projected: Callable[[float], float], size: float, enough: float
+    ) -> Derivative:
+        unit = self._unit(name)
+        found = derivative(projected, self._sum, size=size, enough=unit * enough)
         return Derivative(found.value / unit, found.error / unit, found.kink)
 
     def _directions(
