@@ -165,3 +165,11 @@ def test_symbols_that_are_no_identifiers_come_back() -> None:
     result = vjp(model, ["y"], ["x"])
     assert describe(result.graph.inputs[0]) == "FLOAT[/a/b c]"
     assert describe(result.graph.outputs[1]) == "FLOAT[/a/b c]"
+
+
+def test_a_size_whose_name_cannot_be_read_is_unknown_and_no_fault_of_the_model() -> None:
+    x = ir.val("x", ir.DataType.FLOAT, ["N) + (", 2])
+    nodes = [ir.node("Concat", [x, x], {"axis": 0}), ir.node("Flatten", [x], {"axis": 0})]
+    graph = ir.Graph([x], [n.outputs[0] for n in nodes], nodes=nodes, opset_imports={"": 21})
+    Shapes(graph.opset_imports).infer_graph(graph)
+    assert [value.dtype for value in graph.outputs] == [ir.DataType.FLOAT] * 2

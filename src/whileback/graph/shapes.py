@@ -7,10 +7,16 @@ the shape of its initial value only if the body leaves that shape as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import onnx_ir as ir
-from onnx_shape_inference import SYM_DATA_KEY, ShapeInferenceContext, registry
+from onnx_shape_inference import (
+    SYM_DATA_KEY,
+    OpUsageError,
+    ShapeInferenceContext,
+    ShapeInferenceError,
+    registry,
+)
 
 from whileback.errors import GraphError
 from whileback.graph.corrections import (
@@ -149,6 +155,7 @@ class Shapes:
 
         Raises: GraphError for an operator whose inputs have wrong types or counts.
         """
+        self.reserve(graph)
         self._interface = set(graph.outputs)
         self._infer_nodes(graph)
 
@@ -190,17 +197,30 @@ class Shapes:
         for value in node.outputs:
             if value not in self._interface:
                 value.shape = without_symbols(value.shape)
+        if self._apply(function, node):
+            forget_guesses(node, self.new_dim)
+            declared = [
+                fill_symbols(v.shape, d) for v, d in zip(node.outputs, declared, strict=True)
+            ]
+        for value, shape in zip(node.outputs, declared, strict=True):
+            value.shape = shape
+
+    def _apply(self, function: Callable[..., None], node: ir.Node) -> bool:
+        """Apply one operator's inference; tell whether it could read the names of all sizes.
+
+        It cannot always read those that it gives itself; then nothing is known of the outputs.
+        """
         try:
             with defaults_hidden(node):
                 function(self._context, node)
-        except ValueError as error:
+        except (OpUsageError, ShapeInferenceError) as error:
             raise GraphError(
                 f"Node '{node.name}' ({node.op_type}) is not valid: {error}. "
                 "Correct the model: its runtime would refuse it too."
             ) from error
-        forget_guesses(node, self.new_dim)
-        for value, shape in zip(node.outputs, declared, strict=True):
-            value.shape = fill_symbols(value.shape, shape)
+        except ValueError:
+            return False
+        return True
 
     def _infer_if(self, node: ir.Node) -> None:
         then, other = branches(node)
