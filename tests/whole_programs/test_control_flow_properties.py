@@ -169,7 +169,9 @@ def models(draw: st.DrawFn) -> str:
     writer = Writer(draw, body)
     for name, value in (("zero", "0"), ("one", "1"), ("two", "2")):
         writer.line(1, f"{name} = Constant<value = int64 {{{value}}}>()")
-    writer.line(1, "rows = Constant<value = int64[2] {-1, 2}>()")
+    writer.line(1, "any = Constant<value = int64[1] {-1}>()")
+    writer.line(1, "size = Shape(x)")
+    writer.line(1, "rows = Concat<axis = 0>(any, size)")
     writer.line(1, "axis = Constant<value = int64[1] {0}>()")
     start = ["x", "w"]
     nested = draw(st.sampled_from((writer.loop, writer.scan, writer.branch)))

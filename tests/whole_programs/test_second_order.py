@@ -178,6 +178,26 @@ def test_loop_in_if(c, n, x):
     assert_gradient(model, ["y"], ["x", "w"], inputs, second_order=True)
 
 
+@pytest.mark.parametrize("n", [0, 3])
+def test_sizes_that_change_from_trip_to_trip(n):
+    """A trip reads as many elements as there were trips: that cannot be stacked."""
+    model = """(int64 n, float[4] x) => (float[4] y) {
+      zero = Constant<value = int64[1] {0}>()
+      one = Constant<value = int64[1] {1}>()
+      y = Loop(n, , x) <body = body (int64 i, bool c, float[4] v) => (bool go, float[4] u) {
+        go = Identity(c)
+        last = Reshape(i, one)
+        end = Add(last, one)
+        a = Slice(v, zero, end)
+        b = Sin(a)
+        r = ReduceSum<keepdims = 0>(b)
+        u = Mul(r, v)
+      }>
+    }"""
+    inputs = {"n": n, "x": [0.5, -1, 2, 1.5]}
+    assert_gradient(model, ["y"], ["x"], inputs, second_order=True)
+
+
 @pytest.mark.parametrize("model", [
     RNN % FORMS["dynamic"].copy(), RNN % FORMS["static"],
 ], ids=["dynamic", "static"])  # fmt: skip
