@@ -70,14 +70,17 @@ def reduce_log_sum_exp(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.V
 def reduce_prod(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = Π X over the axes, so dX = dY·Y/X, and at a zero of X dY times the product of the rest.
 
-    Exact for any number of zeros. Its own gradient is too, but for pairs of zeros in one product,
-    for which it gives 0.
+    Exact for any number of zeros, and so is its own gradient: at one of two zeros it is written as
+    the rest times the other zero. Third derivatives miss triples of zeros in one product.
     """
     X = required(node)
     zero = op.Equal(X, op.constant(0.0, X.dtype))
     others = op.Where(zero, 1.0, X)
-    only = op.Equal(_reduce(op, node, "ReduceSum", op.cast(zero, X)), op.constant(1.0, X.dtype))
-    rest = op.Where(only, _reduce(op, node, "ReduceProd", others), 0.0)
+    count = _reduce(op, node, "ReduceSum", op.cast(zero, X))
+    product = _reduce(op, node, "ReduceProd", others)
+    other_zero = op.Sub(_reduce(op, node, "ReduceSum", op.Where(zero, X, 0.0)), X)
+    pair = op.Where(op.Equal(count, 2.0), op.Mul(product, other_zero), 0.0)
+    rest = op.Where(op.Equal(count, 1.0), product, pair)
     slope = op.Where(zero, rest, op.Div(_keep_axes(op, node, node.outputs[0]), others))
     return op.Mul(_keep_axes(op, node, dY), slope)
 

@@ -195,3 +195,38 @@ def test_a_carried_value_that_grows_is_refused_by_name() -> None:
     assert "Carried value 'v' of loop 'Loop' changes its shape from trip to trip" in str(
         caught.value
     )
+
+
+def test_a_carried_value_whose_rank_grows_is_refused_by_name() -> None:
+    text = """(int64 M, float[2] x) => (float[2] y) {
+      zero = Constant<value = float {0}>()
+      y = Loop(M, , zero) <body = b (int64 i, bool c, float[] v) => (bool go, float[] w) {
+        go = Identity(c)
+        w = Add(v, x)
+      }>
+    }"""
+    with pytest.raises(UnsupportedError) as caught:
+        vjp(parse(text), ["y"], ["x"])
+    assert str(caught.value) == (
+        "Carried value 'v' of loop 'Loop' changes its shape from trip to trip (FLOAT[] to "
+        "FLOAT[?]). Such loops are not differentiated yet: carry a buffer of fixed size, or "
+        "collect rows with a scan output instead."
+    )
+
+
+def test_new_sizes_are_not_taken_for_those_of_an_earlier_gradient() -> None:
+    """The length of a row that differs from trip to trip must not pass for a fixed one."""
+    text = """(int64 n, float[4] x) => (float[4] y) {
+      zero = Constant<value = int64[1] {0}>()
+      one = Constant<value = int64[1] {1}>()
+      y = Loop(n, , x) <body = b (int64 i, bool c, float[4] v) => (bool go, float[4] u) {
+        go = Identity(c)
+        e0 = Reshape(i, one)
+        e = Add(e0, one)
+        a = Slice(v, zero, e)
+        q = Sin(a)
+        r = ReduceSum<keepdims = 0>(q)
+        u = Mul(r, v)
+      }>
+    }"""
+    assert_gradient(text, ["y"], ["x"], {"n": 3}, second_order=True)

@@ -129,7 +129,7 @@ def _refuse_changing_shapes(view: LoopView, carries: list[Carry]) -> None:
         if carry.input in varying:
             raise UnsupportedError(
                 f"Carried value '{carry.input.name}' of loop '{view.node.name}' changes its shape "
-                f"from trip to trip ({describe(carry.input)} to {describe(carry.output)}). Such "
+                f"from trip to trip ({describe(carry.initial)} to {describe(carry.output)}). Such "
                 "loops are not differentiated yet: carry a buffer of fixed size, or collect rows "
                 "with a scan output instead."
             )

@@ -7,6 +7,7 @@ import re
 import onnx_ir as ir
 
 from whileback.graph.scopes import (
+    Carry,
     LoopView,
     branches,
     captures,
@@ -56,16 +57,17 @@ class _Variation:
         while True:
             for node in view.body:
                 self._visit(node)
-            changed = {c.input for c in view.carries if self._changes(c.input, c.output)}
+            changed = {c.input for c in view.carries if self._changes(c)}
             if changed <= self.shapes:
                 return
             self.shapes |= changed
 
-    def _changes(self, before: ir.Value, after: ir.Value) -> bool:
-        if after in self.shapes:
-            return True
-        known = before.shape is not None and after.shape is not None
-        return known and not same_shape(before, after)
+    def _changes(self, carry: Carry) -> bool:
+        before, after = carry.input.shape, carry.output.shape
+        if carry.output in self.shapes or before is None:
+            # Where a rank is known outside but not in the body, inference has seen it change.
+            return carry.output in self.shapes or carry.initial.shape is not None
+        return after is not None and not same_shape(carry.input, carry.output)
 
     def _visit(self, node: ir.Node) -> None:
         read = [value for value in operands(node) if value is not None]
