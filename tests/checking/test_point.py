@@ -92,3 +92,12 @@ def test_a_move_that_changes_a_shape_is_a_kink():
     at = point(text, ["y"], ["end"], feeds)
     (slope,) = at.slopes("end", 1, 1)
     assert slope.derivative.kink
+
+
+def test_eight_bits_stay_as_they_are_in_the_twin():
+    """They hold codes, and have no gradient."""
+    text = "(float[2] x, float8e4m3fn[2] q) => (float[2] y) { s = CastLike(q, x) y = Mul(s, x) }"
+    eight = np.array([1.5, -2]).astype(ir.DataType.FLOAT8E4M3FN.numpy())
+    at = point(text, ["y"], ["x"], {"q": eight})
+    got = [slope.derivative.value for slope in at.slopes("x", 2, 1)]
+    np.testing.assert_allclose(got, at.cotangents["y"] * [1.5, -2], rtol=1e-8)

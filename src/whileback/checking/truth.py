@@ -13,6 +13,7 @@ from whileback.engines import Compiled, compile
 from whileback.errors import ArgumentError, EngineError, nearest
 from whileback.graph.names import Names
 from whileback.graph.scopes import definitions
+from whileback.graph.shapes import FLOATS
 
 __all__ = ["Truth", "compile_exactly", "widened"]
 
@@ -46,7 +47,7 @@ def widened(feeds: Mapping[str, Any]) -> dict[str, Any]:
 def _widened(value: Any) -> Any:
     array = np.asarray(value)
     dtype = ir.DataType.from_numpy(array.dtype) if array.dtype.kind not in "OSUT" else None
-    return array.astype(np.float64) if dtype and dtype.is_floating_point() else value
+    return array.astype(np.float64) if dtype in FLOATS else value
 
 
 class Truth:
