@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,10 +68,11 @@ class Point:
         """Return the slopes along each element of a small value, or along random directions."""
         found: list[Slope] = []
         scale, size = 0.0, None
-        for where, direction in self._directions(name, elements, directions):
-            projected = self._along(name, direction)
+        for where, direction, unit in self._directions(name, elements, directions):
+            projected = self._truth.along(self.feeds, self.cotangents, name, unit * direction)
             size = size or max(self._size, size_of_terms(projected, self._sum))
-            slope = self._slope(name, projected, size, 1e-8 * scale)
+            step = derivative(projected, self._sum, size=size, enough=unit * 1e-8 * scale)
+            slope = Derivative(step.value / unit, step.error / unit, step.kink)
             scale = max(scale, abs(slope.value))
             found.append(Slope(where, direction, slope))
         return found
@@ -88,29 +89,24 @@ class Point:
         size = float(np.sqrt(np.mean(value**2))) if value.size else 0.0
         return size if np.isfinite(size) and size > 0 else 1.0
 
-    def _along(self, name: str, direction: np.ndarray) -> Callable[[float], float]:
-        """Return the sum as a function of steps that fit the size of the value."""
-        return self._truth.along(self.feeds, self.cotangents, name, self._unit(name) * direction)
-
-    def _slope(
-        self, name: str, projected: Callable[[float], float], size: float, enough: float
-    ) -> Derivative:
-        unit = self._unit(name)
-        found = derivative(projected, self._sum, size=size, enough=unit * enough)
-        return Derivative(found.value / unit, found.error / unit, found.kink)
-
     def _directions(
         self, name: str, elements: int, directions: int
-    ) -> Iterator[tuple[str, np.ndarray]]:
-        shape = self.wrt[name].shape
-        if self.wrt[name].size > elements:
+    ) -> Iterator[tuple[str, np.ndarray, float]]:
+        """Yield directions and the size of steps along them.
+
+        Each element moves in proportion to itself, as far as it is not small beside the others:
+        what is positive stays positive, and a loop that ends for it still ends.
+        """
+        value, unit = self.wrt[name], self._unit(name)
+        sizes = np.maximum(np.nan_to_num(np.abs(value), posinf=unit), unit / 8)
+        if value.size > elements:
             for count in range(directions):
-                yield f"direction {count}", _odd(self._rng, shape)
+                yield f"direction {count}", _odd(self._rng, value.shape) * sizes / unit, unit
             return
-        for index in np.ndindex(shape):
-            direction = np.zeros(shape)
+        for index in np.ndindex(value.shape):
+            direction = np.zeros(value.shape)
             direction[index] = 1.0
-            yield f"[{','.join(map(str, index))}]", direction
+            yield f"[{','.join(map(str, index))}]", direction, float(sizes[index])
 
 
 def _odd(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
