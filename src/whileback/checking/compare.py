@@ -85,7 +85,7 @@ def compare_formulas(
             where=slope.where,
             got=number,
             want=slope.derivative.value,
-            tolerance=allowed * scale + 2 * slope.derivative.error,
+            tolerance=allowed * scale + 4 * slope.derivative.error,
             kink=slope.derivative.kink or slope.derivative.error > 0.01 * max(scale, 1e-6),
         )
         for slope, number in zip(slopes, numbers, strict=True)
