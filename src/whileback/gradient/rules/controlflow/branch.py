@@ -12,7 +12,7 @@ from whileback.gradient.rules.controlflow.frames import choose_frames, residuals
 from whileback.gradient.rules.controlflow.tape import add_branch_output, replace_uses
 from whileback.graph.cleanup import prune
 from whileback.graph.copying import ValueMap, copy_node
-from whileback.graph.scopes import branches, captures, definitions, walk
+from whileback.graph.scopes import branches, definitions, operands, walk
 
 __all__ = ["if_"]
 
@@ -24,9 +24,7 @@ def if_(op: GradientBuilder, node: ir.Node, *received: ir.Value | None) -> Seque
     Outside of loops, what the gradient needs from inside a branch becomes an output of the forward
     `If`, an empty tensor from the other branch.
     """
-    captured: dict[ir.Value, None] = {}
-    for branch in branches(node):
-        captured.update(dict.fromkeys(captures(branch)))
+    captured = [value for value in operands(node)[1:] if value is not None]
     wanted = [value for value in captured if value in op.active]
     then, other = branches(node)
     gradients = [_branch_gradient(op, node, branch, wanted, received) for branch in (then, other)]
