@@ -130,3 +130,29 @@ def test_loop_of_no_trip_inside_a_loop(n):
       }>
     }"""
     assert_gradient(model, ["y", "rows"], ["x", "w"], {"n": n}, second_order=n < 3)
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_model_that_gives_an_empty_stack_its_shape(n):
+    """The runtime shapes it (0, 0); the model itself mends that before it sums the rows."""
+    model = """(bool c, int64 n, float[N] x) => (float[N] y) {
+      any = Constant<value = int64[1] {-1}>()
+      axis = Constant<value = int64[1] {0}>()
+      size = Shape(x)
+      shape = Concat<axis = 0>(any, size)
+      y = If(c) <
+        then_branch = t () => (float[N] a) {
+          last, stack = Loop(n, , x) <body = body (int64 i, bool g, float[N] v)
+              => (bool go, float[N] u, float[N] row) {
+            go = Identity(g)
+            u = Sin(v)
+            row = Mul(u, x)
+          }>
+          rows = Reshape(stack, shape)
+          total = ReduceSum<keepdims = 0>(rows, axis)
+          a = Add(total, last)
+        },
+        else_branch = e () => (float[N] b) { b = Identity(x) }>
+    }"""
+    for c in (True, False):
+        assert_gradient(model, ["y"], ["x"], {"c": c, "n": n}, second_order=c)

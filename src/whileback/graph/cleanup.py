@@ -119,12 +119,15 @@ def _swap(target: ir.Value, value: ir.Value) -> None:
 def _bypass(graph: ir.Graph, whole: bool) -> None:
     """Let the readers of a node that changes nothing read its input.
 
-    Unless `whole`, nodes of the model itself stay: their outputs can be asked for by name.
+    Unless `whole`, nodes of the model itself stay: their outputs can be asked for by name. Those
+    that give a value its shape stay everywhere: a stack of no trips has sizes of 0 where the graph
+    says `N`, and the model may count on mending that.
     """
     for node in graph:
         for inner in subgraphs(node):
             _bypass(inner, whole=True)
-        if (whole or is_new(node)) and len(node.outputs) == 1 and _changes_nothing(node):
+        ours = is_new(node) or (whole and not is_standard(node, "Expand", "Reshape"))
+        if ours and len(node.outputs) == 1 and _changes_nothing(node):
             source, output = node.inputs[0], node.outputs[0]
             if source is not None and not output.is_graph_output():
                 output.replace_all_uses_with(source)
