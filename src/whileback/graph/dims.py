@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import onnx_ir as ir
@@ -40,10 +40,13 @@ def same_dims(a: ir.Shape, b: ir.Shape) -> bool:
     return all(same_dim(m, n) for m, n in zip(a, b, strict=True))
 
 
-def dims_if_kept(before: ir.Shape, after: ir.Shape | None) -> ir.Shape | None:
+def dims_if_kept(
+    before: ir.Shape, after: ir.Shape | None, is_unknown: Callable[[str], bool]
+) -> ir.Shape | None:
     """Return the shape before and after a trip if nothing tells that they differ, else None.
 
-    So it is with `N` and 4, and with `N` and what `N` and another one are broadcast to.
+    So it is with `N` and 4, with `N` and what `N` and another one are broadcast to, and with a
+    symbol that only says that a size `is_unknown`, and another one.
     """
     if after is None or len(before) != len(after):
         return None
@@ -57,6 +60,8 @@ def dims_if_kept(before: ir.Shape, after: ir.Shape | None) -> ir.Shape | None:
             dims.append(n)
         elif m.value is not None and m.value in joined(n.value or ""):
             dims.append(m)
+        elif is_unknown(m.value or "") and not all(map(is_unknown, joined(n.value or ""))):
+            dims.append(n)
         else:
             return None
     return ir.Shape(dims)

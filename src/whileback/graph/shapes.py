@@ -272,7 +272,7 @@ class Shapes:
             before, after = carry.input.shape, carry.output.shape
             if before is None or self._kept(before, after):
                 continue
-            assumed = dims_if_kept(before, after)
+            assumed = dims_if_kept(before, after, self._context.is_generated_symbol)
             if assumed is not None:
                 carry.input.meta[ASSUMED] = True
                 carry.output.shape = assumed
