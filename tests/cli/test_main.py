@@ -81,6 +81,30 @@ def test_a_signal_in_the_middle_leaves_no_traceback(tmp_path: Path) -> None:
     assert (process.returncode, errors) == (130, b"interrupted\n")
 
 
+ENDLESS = """<ir_version: 10, opset_import: ["" : 21]>
+endless (float x) => (float y) {
+    y = Loop ("", "", x) <body = trip (int64 i, bool c, float v) => (bool go, float u) {
+        go = Identity (c)
+        u = Identity (v)
+    }>
+}
+"""
+
+
+def test_a_signal_ends_an_endless_loop_of_a_model(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx.txt").write_text(ENDLESS)
+    words = [*WHILEBACK, "run", "m.onnx.txt", "x=1"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        time.sleep(5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        try:
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, errors) == (130, b"interrupted\n")
+
+
 def open_for_a_reader(fifo: Path, process: subprocess.Popen[bytes]) -> int:
     """Open the FIFO once the process waits for what will be written into it."""
     while process.poll() is None:

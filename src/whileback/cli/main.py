@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
+from whileback.cli.interrupt import INTERRUPTED, interruptible
 from whileback.cli.parser import parse
 from whileback.errors import WhilebackError, WhilebackWarning
 
 __all__ = ["main"]
 
 _FAILED = 1
-_INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = parse(sys.argv[1:] if argv is None else argv)
     try:
-        with _plain_warnings():
+        with _plain_warnings(), interruptible():
             status: int = arguments.command(arguments)
             sys.stdout.flush()
         return status
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
         # Python flushes stdout once more when it ends, and would complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
