@@ -80,6 +80,30 @@ def test_python_floats_are_no_integers():
     )
 
 
+@pytest.mark.parametrize("argument", [[None, 1.5], ["1", "2"]], ids=["none", "strings"])
+def test_what_is_no_number_is_refused(argument):
+    kind = "object" if argument[0] is None else "str32"
+    assert message(ir.DataType.FLOAT, ["N"], argument) == (
+        f"Input 'x' is FLOAT[N], but got an array of {kind} with shape (2,). Pass numbers only."
+    )
+
+
+def test_rows_of_different_length_are_refused():
+    assert message(ir.DataType.FLOAT, ["N", 2], [[1, 2], [3]]) == (
+        "Input 'x' is FLOAT[N,2], and the value passed for it cannot be converted: setting an "
+        "array element with a sequence. The requested array has an inhomogeneous shape after 1 "
+        "dimensions. The detected shape was (2,) + inhomogeneous part."
+    )
+
+
+@pytest.mark.parametrize(("dtype", "number"), [("FLOAT", 1e40), ("FLOAT16", 100_000)])
+def test_numbers_that_would_become_infinite_are_refused(dtype, number):
+    assert message(ir.DataType[dtype], [], number) == (
+        f"Input 'x' is {dtype}[], and the value passed for it cannot be converted: overflow "
+        "encountered in cast."
+    )
+
+
 def test_values_out_of_range_are_refused():
     assert message(ir.DataType.UINT8, [], 256) == (
         "Input 'x' is UINT8[], and the value passed for it cannot be converted: "
@@ -110,7 +134,8 @@ def test_names():
         bind("m", inputs, {"w"}, {}, {})
     assert str(error.value) == (
         "Model 'm' needs more inputs: 'loss' FLOAT[B,4], 'n' INT64[]. "
-        "Pass each one by keyword, or all in one mapping from names to arrays."
+        "Pass each one by keyword, or all in one mapping from names to arrays "
+        "(on the command line as NAME=VALUE)."
     )
     with pytest.raises(ArgumentError) as error:
         bind("m", inputs, {"w"}, {"n": 1}, {"n": 1})

@@ -80,7 +80,7 @@ def bind(
         listed = ", ".join(f"{port.name!r} {port.text}" for port in missing)
         raise ArgumentError(
             f"Model {model!r} needs more inputs: {listed}. Pass each one by keyword, "
-            "or all in one mapping from names to arrays."
+            "or all in one mapping from names to arrays (on the command line as NAME=VALUE)."
         )
     return {name: _argument(inputs[name], argument) for name, argument in given.items()}
 
@@ -127,15 +127,17 @@ def _converted(port: Port, dtype: np.dtype[Any], argument: Any) -> np.ndarray:
         return np.asarray(argument, dtype=object)
     try:
         plain = np.asarray(argument)
-        array = np.asarray(argument, dtype=dtype)
-    except (ValueError, TypeError, OverflowError) as error:
+        with np.errstate(over="raise"):
+            array = np.asarray(argument, dtype=dtype)
+    except (ValueError, TypeError, ArithmeticError) as error:
         raise ArgumentError(
             f"Input {port.name!r} is {port.text}, and the value passed for it "
-            f"cannot be converted: {error}."
+            f"cannot be converted: {str(error).rstrip('.')}."
         ) from error
     allowed = _RANK["f" if port.is_float else dtype.kind]
     if plain.size and _RANK.get(plain.dtype.kind, 4) > allowed:
-        raise _mismatch(port, plain, "That would lose digits.")
+        number = plain.dtype.kind in _RANK
+        raise _mismatch(port, plain, "That would lose digits." if number else "Pass numbers only.")
     return array
 
 
