@@ -87,7 +87,7 @@ def test_what_is_saved_reads_back_without_pickle(tmp_path: Path) -> None:
         "words": np.array(["a", "bc"], object),
         "brain": np.array([1.5, 3], ml_dtypes.bfloat16),
     }
-    save_outputs(outputs, str(tmp_path / "o.npz"), overwrite=False)
+    save_outputs(outputs, str(tmp_path / "o.npz"))
     with np.load(tmp_path / "o.npz", allow_pickle=False) as saved:
         assert {name: saved[name].tolist() for name in saved} == {
             "file": [1.5, 2],
@@ -102,7 +102,7 @@ def test_what_is_saved_reads_back_without_pickle(tmp_path: Path) -> None:
 def test_sequences_are_not_saved(tmp_path: Path) -> None:
     path = str(tmp_path / "o.npz")
     with pytest.raises(FormatError) as caught:
-        save_outputs({"s": [np.zeros(2)]}, path, overwrite=False)
+        save_outputs({"s": [np.zeros(2)]}, path)
     assert str(caught.value) == f"'{path}': output 's' is no array, and .npz holds only arrays"
     assert not list(tmp_path.iterdir())
 
@@ -110,7 +110,7 @@ def test_sequences_are_not_saved(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     path = str(tmp_path / "no" / "o.npz")
     with pytest.raises(FormatError) as caught:
-        save_outputs({"y": np.zeros(2)}, path, overwrite=False)
+        save_outputs({"y": np.zeros(2)}, path)
     assert str(caught.value) == (
         f"'{path}' cannot be written: No such file or directory; check the path and its permissions"
     )

@@ -73,11 +73,34 @@ def test_nothing_is_overwritten_without_force(command: Command) -> None:
 def test_saving_outputs_overwrites_nothing_without_force(command: Command) -> None:
     Path("out.npz").write_text("mine")
     words = ("run", "power.onnx.txt", "n=1", "x=[1,2]", "-o", "out.npz")
-    message = "error: 'out.npz' exists; choose another name, or replace it with --force\n"
-    assert command(*words)[::2] == (1, message)
+    assert command(*words) == (
+        1,
+        "",
+        f"error: '{Path('out.npz').absolute()}' exists; choose another name, or replace it with "
+        "--force (in Python overwrite=True)\n",
+    )
     assert Path("out.npz").read_text() == "mine"
     assert command(*words, "--force").status == 0
     assert np.load("out.npz")["y"].tolist() == [0.5, 4]
+
+
+def test_a_place_for_outputs_is_looked_at_before_the_model_runs(command: Command) -> None:
+    here = Path().absolute()
+    assert command("run", "power.onnx.txt", "n=1", "x=[1,2]", "-o", "no/out.npz") == (
+        1,
+        "",
+        f"error: '{here / 'no' / 'out.npz'}': there is no folder '{here / 'no'}'; make it first\n",
+    )
+    assert command("run", "power.onnx.txt", "n=1", "x=[1,2]", "-o", ".", "--force") == (
+        1,
+        "",
+        f"error: '{here}' is a folder; name a file in it\n",
+    )
+
+
+def test_a_seed_below_zero_is_refused(command: Command) -> None:
+    words = ("power.onnx.txt", "--of", "loss", "--wrt", "x", "--seed", "-1")
+    assert command("check", *words) == (1, "", "error: seed= is -1; it must be 0 or more.\n")
 
 
 def test_a_warning_is_one_line(command: Command) -> None:

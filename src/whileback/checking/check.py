@@ -20,6 +20,7 @@ from whileback.checking.compare import (
 from whileback.checking.point import Point, Slope
 from whileback.checking.report import Comparison, Finding, Report
 from whileback.engines import compile
+from whileback.errors import ArgumentError
 
 __all__ = ["Expectation", "check", "cotangent_feeds", "cotangent_inputs", "expectations"]
 
@@ -53,6 +54,8 @@ def check(
         ArgumentError: a name is unknown, or an input has no random value and none is given.
         EngineError: no engine runs the model.
     """
+    if seed < 0:
+        raise ArgumentError(f"seed= is {seed}; it must be 0 or more.")
     rng = np.random.default_rng(seed)
     seeds = cotangent_inputs(model, gradient_model)
     point = Point(model, of, wrt, inputs or {}, rng, uniform=not seeds)

@@ -75,22 +75,19 @@ def describe_output(name: str, value: Any) -> str:
     return f"{line}{value.size} values, {value.min():.6g} … {value.max():.6g}"
 
 
-def save_outputs(outputs: Mapping[str, Any], path: str, *, overwrite: bool) -> None:
+def save_outputs(outputs: Mapping[str, Any], path: str) -> None:
     """Write arrays into an .npz file, whole or not at all; `np.load` reads it without pickle.
 
     Strings become fixed-size Unicode, types that NumPy lacks (BFLOAT16) FLOAT.
 
     Raises:
-        FormatError: the file is in the way or cannot be written, or an output is no array.
+        FormatError: the file cannot be written, or an output is no array.
     """
-    file = Path(path)
-    if file.exists() and not overwrite:
-        raise FormatError(f"'{path}' exists; choose another name, or replace it with --force")
     for name, value in outputs.items():
         if not isinstance(value, np.ndarray):
             raise FormatError(f"'{path}': output {name!r} is no array, and .npz holds only arrays")
     try:
-        with atomic_files() as open_file, zipfile.ZipFile(open_file(file), "w") as archive:
+        with atomic_files() as open_file, zipfile.ZipFile(open_file(Path(path)), "w") as archive:
             for name, value in outputs.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, _plain(value), allow_pickle=False)

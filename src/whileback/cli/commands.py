@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -12,6 +13,7 @@ import onnx_ir as ir
 import whileback
 from whileback.cli.arrays import describe_output, read_inputs, save_outputs
 from whileback.cli.progress import Progress
+from whileback.formats.atomic import require_free
 from whileback.gradient.catalogue import Coverage, catalogue, find
 
 __all__ = ["check", "gradient", "rules", "run", "show", "vjp"]
@@ -40,13 +42,15 @@ def check(arguments: argparse.Namespace) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """`whileback run`: print the outputs, and save them."""
+    if arguments.output:
+        require_free(Path(arguments.output).absolute(), arguments.force)
     inputs = read_inputs(arguments.inputs)
     with Progress(f"running {arguments.model}"):
         outputs = whileback.compile(arguments.model)(inputs)
     for name, value in outputs.items():
         print(describe_output(name, value))
     if arguments.output:
-        save_outputs(outputs, arguments.output, overwrite=arguments.force)
+        save_outputs(outputs, arguments.output)
     return 0
 
 

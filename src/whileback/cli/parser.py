@@ -13,6 +13,7 @@ from whileback.cli import commands
 __all__ = ["parse"]
 
 _DESCRIPTION = "Gradients of ONNX models, straight through their branches and loops."
+_MODEL = "an ONNX file, or text in .onnx.txt"
 _INPUTS = "a value for an input: the name of a .npy file, or numbers such as 3.5 or [[1,2],[3,4]]"
 
 
@@ -42,6 +43,10 @@ def _is_input(word: str) -> bool:
     return "=" in word and not word.startswith("-")
 
 
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message as all other errors are printed."""
@@ -63,7 +68,7 @@ _Subparsers = argparse._SubParsersAction  # what add_subparsers returns has no p
 
 def _add_gradient(subparsers: _Subparsers[_Parser]) -> None:
     text = "write the model that computes gradients of scalars"
-    parser = subparsers.add_parser("gradient", help=text, description=text.capitalize() + ".")
+    parser = subparsers.add_parser("gradient", help=text, description=_sentence(text))
     _add_values(parser)
     parser.add_argument("--reduce", choices=["sum"], help="differentiate the sum of all elements")
     _add_output(parser)
@@ -72,7 +77,7 @@ def _add_gradient(subparsers: _Subparsers[_Parser]) -> None:
 
 def _add_vjp(subparsers: _Subparsers[_Parser]) -> None:
     text = "write the model that computes vector-Jacobian products, with cotangents as inputs"
-    parser = subparsers.add_parser("vjp", help=text, description=text.capitalize() + ".")
+    parser = subparsers.add_parser("vjp", help=text, description=_sentence(text))
     _add_values(parser)
     _add_output(parser)
     parser.set_defaults(command=commands.vjp)
@@ -80,18 +85,20 @@ def _add_vjp(subparsers: _Subparsers[_Parser]) -> None:
 
 def _add_check(subparsers: _Subparsers[_Parser]) -> None:
     text = "compare gradients with finite differences; exit status 1 if one is wrong"
-    parser = subparsers.add_parser("check", help=text, description=text.capitalize() + ".")
+    parser = subparsers.add_parser("check", help=text, description=_sentence(text))
     _add_values(parser)
-    parser.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help=f"{_INPUTS}; else random")
+    parser.add_argument(
+        "inputs", nargs="*", default=[], metavar="NAME=VALUE", help=f"{_INPUTS}; else random"
+    )
     parser.add_argument("--seed", type=int, default=0, help="makes the random values (default: 0)")
     parser.set_defaults(command=commands.check)
 
 
 def _add_run(subparsers: _Subparsers[_Parser]) -> None:
     text = "run a model on ONNX Runtime and print its outputs"
-    parser = subparsers.add_parser("run", help=text, description=text.capitalize() + ".")
-    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
-    parser.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help=_INPUTS)
+    parser = subparsers.add_parser("run", help=text, description=_sentence(text))
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    parser.add_argument("inputs", nargs="*", default=[], metavar="NAME=VALUE", help=_INPUTS)
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="save the outputs, too")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
     parser.set_defaults(command=commands.run)
@@ -99,20 +106,20 @@ def _add_run(subparsers: _Subparsers[_Parser]) -> None:
 
 def _add_show(subparsers: _Subparsers[_Parser]) -> None:
     text = "print a model as readable text"
-    parser = subparsers.add_parser("show", help=text, description=text.capitalize() + ".")
-    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser = subparsers.add_parser("show", help=text, description=_sentence(text))
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
     parser.set_defaults(command=commands.show)
 
 
 def _add_rules(subparsers: _Subparsers[_Parser]) -> None:
     text = "list what is known of every operator, or tell more of one"
-    parser = subparsers.add_parser("rules", help=text, description=text.capitalize() + ".")
+    parser = subparsers.add_parser("rules", help=text, description=_sentence(text))
     parser.add_argument("operator", nargs="?", metavar="OP", help="such as MatMul, my.domain::Op")
     parser.set_defaults(command=commands.rules)
 
 
 def _add_values(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="an ONNX file, or text in .onnx.txt")
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
     for option, text in (
         ("--of", "what to differentiate: values of the main graph"),
         ("--wrt", "with respect to what: inputs, initializers or other values"),

@@ -8,7 +8,26 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_files"]
+from whileback.errors import FormatError
+
+__all__ = ["atomic_files", "require_free"]
+
+
+def require_free(file: Path, overwrite: bool) -> None:
+    """Refuse a path that no file can be written to, before there is anything to write.
+
+    Raises:
+        FormatError: a folder or a file is in the way, or the file's folder is not there.
+    """
+    if file.is_dir():
+        raise FormatError(f"'{file}' is a folder; name a file in it")
+    if not file.parent.is_dir():
+        raise FormatError(f"'{file}': there is no folder '{file.parent}'; make it first")
+    if file.exists() and not overwrite:
+        raise FormatError(
+            f"'{file}' exists; choose another name, or replace it with --force "
+            "(in Python overwrite=True)"
+        )
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from onnx_ir.serde import SerdeError, TensorProtoTensor
 
 from whileback.errors import FormatError, UnsupportedError, WhilebackError, nearest
 from whileback.formats import onnx_text
-from whileback.formats.atomic import atomic_files
+from whileback.formats.atomic import atomic_files, require_free
 from whileback.formats.data_layout import DataLayout, ExternalData, Progress, check_references
 from whileback.formats.external_data import DataFolder
 from whileback.formats.proto_checks import check_model
@@ -207,17 +207,9 @@ def _renameable(tensor: TensorProtoTensor) -> ir.LazyTensor:
 
 
 def _check_target(file: Path, layout: DataLayout, overwrite: bool) -> None:
-    if file.is_dir():
-        raise FormatError(f"'{file}' is a folder; name a file in it")
-    if not file.parent.is_dir():
-        raise FormatError(f"'{file}': there is no folder '{file.parent}'; make it first")
     if file.resolve() in layout.sources:
         raise FormatError(f"'{file}' holds data of the model itself; choose another output name")
-    if file.exists() and not overwrite:
-        raise FormatError(
-            f"'{file}' exists; choose another name, or replace it with --force "
-            "(in Python overwrite=True)"
-        )
+    require_free(file, overwrite)
 
 
 def _encoded(proto: onnx.ModelProto, path: Path) -> bytes:
