@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import onnx
 import pytest
 from tests.cli.conftest import Command
 
@@ -57,6 +58,19 @@ def test_the_module_runs_the_command(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: 'm.onnx': does not exist; its folder is empty\n"
+
+
+def test_a_broken_model_is_told_of_once(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("Mul", ["x", "q"], ["y"])
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, []) for name in "xy")
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "m", [x], [y])), tmp_path / "m")
+    words = [*WHILEBACK, "check", "m", "--of", "y", "--wrt", "x"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: Node 'y' (Mul) reads 'q', which no node, input or initializer in reach defines; "
+        "there are 2: 'x', 'y'\n"
+    )
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -43,7 +43,7 @@ def check(arguments: argparse.Namespace) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """`whileback run`: print the outputs, and save them."""
     if arguments.output:
-        require_free(Path(arguments.output).absolute(), arguments.force)
+        _require_free(arguments)
     inputs = read_inputs(arguments.inputs)
     with Progress(f"running {arguments.model}"):
         outputs = whileback.compile(arguments.model)(inputs)
@@ -83,9 +83,15 @@ def _status(coverage: Coverage) -> str:
     return f"{coverage.status}{f': {detail}' if detail else ''}"
 
 
+def _require_free(arguments: argparse.Namespace) -> None:
+    """Refuse an output that cannot be written before the work for it begins."""
+    require_free(Path(arguments.output).absolute(), arguments.force)
+
+
 def _differentiate(
     arguments: argparse.Namespace, transform: Callable[..., ir.Model], **options: Any
 ) -> int:
+    _require_free(arguments)
     with Progress(f"differentiating {arguments.model}") as progress:
         result = transform(
             whileback.load(arguments.model),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -25,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit status: 0; 1 for an error or a wrong gradient; 130 after Ctrl-C; 141 if the
     reader of the output went away. A wrong call exits with status 2.
     """
+    # onnx-ir logs what is odd about a model; what matters of that is said by our own errors.
+    logging.getLogger("onnx_ir").addHandler(logging.NullHandler())
     arguments = parse(sys.argv[1:] if argv is None else argv)
     try:
         with _plain_warnings(), interruptible():
