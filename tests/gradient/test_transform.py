@@ -143,6 +143,12 @@ def test_all_operators_without_a_rule_are_listed_at_once() -> None:
     )
 
 
+def test_an_operator_of_a_domain_that_is_not_imported_has_no_version() -> None:
+    with pytest.raises(NoGradientError) as caught:
+        vjp(parse("(float x) => (float y) { y = my.domain.Foo(x) }"), "y", "x")
+    assert str(caught.value).splitlines()[1] == "  my.domain::Foo: node 'Foo'"
+
+
 def test_operators_off_the_way_need_no_rule() -> None:
     model = parse(
         """<ir_version: 10, opset_import: ["": 21, "my.domain": 1]>

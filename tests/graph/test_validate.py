@@ -14,7 +14,7 @@ from whileback.graph.normalize import normalize
     [
         (
             "(float x) => (float y) { a = Exp(x) y = Foo(a) }",
-            "Node 'y' (ai.onnx@21::Foo) is not an operator of opset 21 (did you mean 'Floor' or "
+            "Node 'y' (ai.onnx@21::Foo) names no operator of opset 21 (did you mean 'Floor' or "
             "'Loop'?). Correct the model.",
         ),
         (

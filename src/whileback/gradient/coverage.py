@@ -39,7 +39,7 @@ def _paths(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Node]]:
 def _identifier(model: ir.Model, node: ir.Node) -> str:
     domain = node.domain or "ai.onnx"
     version = model.opset_imports.get(node.domain, model.opset_imports.get(domain))
-    return f"{domain}@{version}::{node.op_type}"
+    return f"{domain}{'' if version is None else f'@{version}'}::{node.op_type}"
 
 
 def _message(missing: dict[str, list[str]]) -> str:

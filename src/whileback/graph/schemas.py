@@ -46,7 +46,7 @@ def problem(node: ir.Node, opset: int, types: bool = True) -> str | None:
     form = _form(node.op_type, opset)
     if form is None:
         hint = nearest(node.op_type, operator_names(opset))
-        return f"is not an operator of opset {opset} ({hint})"
+        return f"names no operator of opset {opset} ({hint})"
     return _attributes(node, form) or _counts(node, form) or (_types(node, form) if types else None)
 
 
