@@ -140,3 +140,17 @@ def test_names():
     with pytest.raises(ArgumentError) as error:
         bind("m", inputs, {"w"}, {"n": 1}, {"n": 1})
     assert str(error.value) == "Input 'n' is given both in the mapping and by keyword."
+
+
+def test_a_size_of_one_that_another_input_contradicts_is_refused():
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N] x, float[N] y_grad) => (float[N] z) { z = Mul(x, y_grad) }"""
+    )
+    inputs = {str(each.name): Port.of(each) for each in model.graph.inputs}
+    with pytest.raises(ArgumentError) as caught:
+        bind("g", inputs, (), {"x": [1.0, 2.0, 3.0], "y_grad": [1.0]}, {})
+    assert str(caught.value) == (
+        "Model 'g' has one size 'N', but it is 3 in input 'x' (FLOAT[N]) and 1 in input 'y_grad' "
+        "(FLOAT[N]). Pass arrays whose sizes agree."
+    )

@@ -192,3 +192,57 @@ def test_a_value_used_twice_by_one_node_counts_twice() -> None:
 def test_a_scalar_of_shape_one_is_a_scalar() -> None:
     model = parse("(float[1,1] x) => (float[1,1] y) { y = Mul(x, x) }")
     assert compile(gradient(model, of="y", wrt="x"))(x=[[3.0]])["x_grad"].tolist() == [[6.0]]
+
+
+def test_sequences_are_refused_with_what_to_do() -> None:
+    text = """(int64 M, float[2] x) => (float[T,2] y) {
+      start = SequenceEmpty()
+      last, s = Loop(M, , x, start)
+        <body = b (int64 i, bool c, float[2] v, seq(float[2]) t)
+          => (bool go, float[2] w, seq(float[2]) u) {
+        go = Identity(c)
+        w = Sin(v)
+        u = SequenceInsert(t, w)
+      }>
+      y = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+    }"""
+    with pytest.raises(NoGradientError) as caught:
+        vjp(parse(text), "y", "x")
+    assert str(caught.value) == (
+        "The gradient meets operators that have no rule:\n"
+        "  ai.onnx@21::ConcatFromSequence: node 'ConcatFromSequence'\n"
+        "  ai.onnx@21::SequenceInsert: node 'Loop/SequenceInsert'\n"
+        "Sequences, as the state of a loop or elsewhere, are not differentiated yet. A scan output "
+        "of the loop collects rows as well, and is.\n"
+        'Register a rule for each with @whileback.rule("domain::Op"), or name other values in '
+        "of= and wrt=, between which they do not lie. `whileback rules OP` tells more."
+    )
+
+
+@pytest.mark.parametrize("names", [3, ["x", 3], None])
+def test_names_are_text(names: object) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        vjp(parse(LOSS), "h", names)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        f"of= and wrt= take the name of a value, or a list of names, but got {names!r}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("identifier", "message"),
+    [
+        (
+            "Tann",
+            "ONNX has no operator 'Tann'; did you mean 'Tan' or 'Tanh' or 'Scan'? One of your own "
+            "has a domain: 'my.domain::Op'.",
+        ),
+        (
+            "a::b::c",
+            "'a::b::c' names no operator; write 'Op', or 'my.domain::Op' for one of your own.",
+        ),
+    ],
+)
+def test_rules_are_for_operators_that_may_exist(identifier: str, message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        rule(identifier)(lambda op, node, dy: dy)
+    assert str(caught.value) == message

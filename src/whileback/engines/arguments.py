@@ -82,7 +82,29 @@ def bind(
             f"Model {model!r} needs more inputs: {listed}. Pass each one by keyword, "
             "or all in one mapping from names to arrays (on the command line as NAME=VALUE)."
         )
-    return {name: _argument(inputs[name], argument) for name, argument in given.items()}
+    bound = {name: _argument(inputs[name], argument) for name, argument in given.items()}
+    _refuse_broadcasting(model, inputs, bound)
+    return bound
+
+
+def _refuse_broadcasting(model: str, inputs: Mapping[str, Port], bound: Mapping[str, Any]) -> None:
+    """Refuse a size of 1 for what another input says is larger: it would run, and be wrong.
+
+    Raises: ArgumentError. Other differences are left to the runtime, which notices them.
+    """
+    seen: dict[str, tuple[int, str]] = {}
+    tensors = {n: value for n, value in bound.items() if isinstance(value, np.ndarray)}
+    for name, array in tensors.items():
+        for symbol, have in zip(inputs[name].dims or (), array.shape, strict=False):
+            if not isinstance(symbol, str):
+                continue
+            size, first = seen.setdefault(symbol, (have, name))
+            if size != have and 1 in (size, have):
+                raise ArgumentError(
+                    f"Model {model!r} has one size {symbol!r}, but it is {size} in input "
+                    f"{first!r} ({inputs[first].text}) and {have} in input {name!r} "
+                    f"({inputs[name].text}). Pass arrays whose sizes agree."
+                )
 
 
 def _argument(port: Port, argument: Any) -> Any:

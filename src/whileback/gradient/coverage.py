@@ -48,6 +48,11 @@ def _message(missing: dict[str, list[str]]) -> str:
         shown = ", ".join(f"'{path}'" for path in paths[:3])
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
         lines.append(f"  {operator}: node{'s' if len(paths) > 1 else ''} {shown}{more}")
+    if any("Sequence" in operator.rpartition("::")[2] for operator in missing):
+        lines.append(
+            "Sequences, as the state of a loop or elsewhere, are not differentiated yet. A scan "
+            "output of the loop collects rows as well, and is."
+        )
     lines.append(
         'Register a rule for each with @whileback.rule("domain::Op"), or name other values in '
         "of= and wrt=, between which they do not lie. `whileback rules OP` tells more."

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import onnx
 import onnx_ir as ir
 
-from whileback.errors import ArgumentError
+from whileback.errors import ArgumentError, nearest
 from whileback.graph.scopes import STANDARD_DOMAINS
 
 __all__ = ["Entry", "entries", "lookup", "not_differentiable", "rule"]
@@ -32,7 +33,18 @@ _ENTRIES: dict[tuple[str, str], Entry] = {}
 
 def _split(identifier: str) -> tuple[str, str]:
     domain, _, op_type = identifier.rpartition("::")
-    return ("" if domain in STANDARD_DOMAINS else domain), op_type
+    domain = "" if domain in STANDARD_DOMAINS else domain
+    if not op_type or "::" in domain:
+        raise ArgumentError(
+            f"'{identifier}' names no operator; write 'Op', or 'my.domain::Op' for one of your own."
+        )
+    if not domain and not onnx.defs.has(op_type):
+        known = [schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain]
+        raise ArgumentError(
+            f"ONNX has no operator '{op_type}'; {nearest(op_type, known)} One of your own has a "
+            "domain: 'my.domain::Op'."
+        )
+    return domain, op_type
 
 
 def _register(entry: Entry) -> None:
@@ -58,7 +70,7 @@ def rule(*identifiers: str) -> Callable[[R], R]:
         identifiers: "Op" for the default domain, "my.domain::Op" for any other.
 
     Raises:
-        ArgumentError: if the operator has a rule already.
+        ArgumentError: if the operator has a rule already, or ONNX has no such operator.
 
     >>> @rule("my.domain::Twice")
     ... def twice(op, node, dy):

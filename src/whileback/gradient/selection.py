@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
@@ -15,8 +15,17 @@ __all__ = ["listed", "select"]
 
 
 def listed(names: str | Sequence[str]) -> list[str]:
-    """Return one name, or several, as a list."""
-    return [names] if isinstance(names, str) else list(names)
+    """Return one name, or several, as a list.
+
+    Raises: ArgumentError for anything else.
+    """
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(
+            f"of= and wrt= take the name of a value, or a list of names, but got {names!r}."
+        )
+    return list(names)
 
 
 def select(model: ir.Model, names: Sequence[str], argument: str) -> list[ir.Value]:
