@@ -99,7 +99,7 @@ def _refuse_broadcasting(model: str, inputs: Mapping[str, Port], bound: Mapping[
             if not isinstance(symbol, str):
                 continue
             size, first = seen.setdefault(symbol, (have, name))
-            if size != have and 1 in (size, have):
+            if min(size, have) == 1 < max(size, have):
                 raise ArgumentError(
                     f"Model {model!r} has one size {symbol!r}, but it is {size} in input "
                     f"{first!r} ({inputs[first].text}) and {have} in input {name!r} "
