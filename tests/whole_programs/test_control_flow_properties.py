@@ -143,18 +143,19 @@ class Writer:
         return [end, *self.summed(depth, stack)]
 
     def branch(self, depth: int, nesting: int, vectors: list[str], trips: list[str]) -> list[str]:
-        """Write an `If` on the flag, or on whether a number is zero."""
+        """Write an `If` on the flag, or on whether a number is zero; either branch comes first."""
         condition = "flag"
         if self.draw(st.booleans()):
             condition = self.fresh("c")
             self.line(depth, f"{condition} = Equal({self.pick(trips)}, zero)")
         results = [self.fresh(), self.fresh()]
         self.line(depth, f"{', '.join(results)} = If({condition}) <")
-        for key in ("then_branch", "else_branch"):
+        keys = self.draw(st.permutations(("then_branch", "else_branch")))
+        for key in keys:
             position = len(self.lines)
             seen = self.block(depth + 1, nesting - 1, vectors, trips)
             inner = self.results(depth + 1, 2, seen)
-            self.line(depth, "}," if key == "then_branch" else "}>")
+            self.line(depth, "}," if key == keys[0] else "}>")
             outputs = ", ".join(f"{self.vector} {v}" for v in inner)
             self.lines.insert(
                 position, "  " * depth + f"  {key} = {self.fresh('g')} () => ({outputs}) {{"
