@@ -62,9 +62,8 @@ def check(
     arguments = {**point.feeds, **cotangent_feeds(seeds, point)}
     expected = expectations(point, gradient_model, arguments, rng, elements, directions)
     compiled = compile(gradient_model)
-    own, again = (
-        list(compiled(feeds).values())[-len(wrt) :] for feeds in (arguments, moved(arguments, rng))
-    )
+    runs = (compiled(feeds) for feeds in (arguments, moved(arguments, rng)))
+    own, again = (list(outputs.values())[-len(wrt) :] for outputs in runs)
     return Report(tuple(e.judge(*values) for e, *values in zip(expected, own, again, strict=True)))
 
 
