@@ -14,7 +14,7 @@ def test_where_broadcasts(kind):
     for z in (X[1], X[:, :1], np.float32(0.5), X[None]):
         other = f"float[{','.join('PQR'[: np.ndim(z)])}]" if np.ndim(z) else "float"
         judge(body, kind, f"{other} z, bool[2,1] c", wrt=["x", "z"], z=z, c=condition)
-    judge(body, kind, "float[3] z, bool[M,N] c", wrt=["z"], z=X[1], c=condition)
+    judge(body, kind, "float[3] z, bool[K,L] c", wrt=["z"], z=X[1], c=condition)
 
 
 def test_where_lets_no_nan_through():
