@@ -8,44 +8,11 @@ import numpy as np
 import onnx.parser
 import onnx_ir as ir
 import pytest
+from tests.formats.weights import EXTERNAL, MODEL, names, weight, write
 
 from whileback.errors import ArgumentError, FormatError
 from whileback.formats import data_layout, from_proto, load, save
 from whileback.formats.tensors import places
-
-MODEL = """<ir_version: 8, opset_import: ["" : 17]>
-g (float[2] x) => (float[2] y) <float[2] w = {1.5, -2}> {
-   y = Mul(x, w)
-}"""
-EXTERNAL = """<ir_version: 8, opset_import: ["" : 17]>
-g (float[2] x) => (float[2] y)
-   <float[2] w = ["location": "w.bin", "offset": "4", "length": "8"]> {
-   y = Mul(x, w)
-}"""
-
-
-def write(path: Path, text: str = EXTERNAL) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    return path
-
-
-@pytest.fixture
-def external(tmp_path: Path) -> Path:
-    """Return the path of a model whose weight [1.5, -2] lies in w.bin beside it."""
-    path = write(tmp_path / "in" / "m.onnx")
-    (path.parent / "w.bin").write_bytes(np.array([9, 1.5, -2, 9], np.float32).tobytes())
-    return path
-
-
-def weight(model: ir.Model) -> ir.TensorProtocol:
-    tensor = model.graph.initializers["w"].const_value
-    assert tensor is not None
-    return tensor
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 class TestSaveExternalData:

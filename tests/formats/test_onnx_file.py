@@ -6,12 +6,12 @@ import time
 import tracemalloc
 from pathlib import Path
 
-import numpy as np
 import onnx
 import onnx.parser
 import onnx_ir as ir
 import pytest
 from onnx import TensorProto
+from tests.formats.weights import MODEL, names, weight, write
 
 from whileback.errors import (
     FormatError,
@@ -20,40 +20,6 @@ from whileback.errors import (
     WhilebackError,
 )
 from whileback.formats import from_proto, load, save, to_proto
-
-MODEL = """<ir_version: 8, opset_import: ["" : 17]>
-g (float[2] x) => (float[2] y) <float[2] w = {1.5, -2}> {
-   y = Mul(x, w)
-}"""
-EXTERNAL = """<ir_version: 8, opset_import: ["" : 17]>
-g (float[2] x) => (float[2] y)
-   <float[2] w = ["location": "w.bin", "offset": "4", "length": "8"]> {
-   y = Mul(x, w)
-}"""
-
-
-def write(path: Path, text: str = MODEL) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    return path
-
-
-@pytest.fixture
-def external(tmp_path: Path) -> Path:
-    """Return the path of a model whose weight [1.5, -2] lies in w.bin beside it."""
-    path = write(tmp_path / "in" / "m.onnx", EXTERNAL)
-    (path.parent / "w.bin").write_bytes(np.array([9, 1.5, -2, 9], np.float32).tobytes())
-    return path
-
-
-def weight(model: ir.Model) -> ir.TensorProtocol:
-    tensor = model.graph.initializers["w"].const_value
-    assert tensor is not None
-    return tensor
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def refused(path: Path, error: type[WhilebackError] = FormatError) -> str:
