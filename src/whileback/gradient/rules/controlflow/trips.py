@@ -14,11 +14,13 @@ __all__ = ["count_trips", "may_make_no_trip"]
 
 def count_trips(op: Builder, view: LoopView) -> ir.Value:
     """Return the number of trips as INT64[1]: the length of a stack, or the limit."""
-    for scan in view.scan_inputs:
-        return op.dim(scan.stack, scan.axis)
-    if not stacks_of(view) and runs_to_the_limit(view) and view.limit is not None:
+    if view.scan_inputs:
+        return op.dim(view.scan_inputs[0].stack, view.scan_inputs[0].axis)
+    stacks = stacks_of(view)
+    if not stacks and view.limit is not None and runs_to_the_limit(view):
         return op.Max(op.Reshape(view.limit, [1]), 0)
-    stacks = stacks_of(view) or [stack_of(op, view, view.trip)] if view.trip else stacks_of(view)
+    if not stacks and view.trip is not None:
+        stacks = [stack_of(op, view, view.trip)]
     return op.Shape(stacks[0], start=0, end=1)
 
 
