@@ -3,6 +3,7 @@
 ```
 WhilebackError
 ├── FormatError             the file or message cannot be read or written
+│   └── NetDefError         a Caffe2 net is malformed; names operator and blob
 ├── GraphError              the graph breaks a rule of its format
 ├── UnsupportedError        valid, but outside of what whileback does
 │   └── NoGradientError     an operator on the gradient's path has no rule
@@ -24,6 +25,7 @@ __all__ = [
     "EngineError",
     "FormatError",
     "GraphError",
+    "NetDefError",
     "NoGradientError",
     "UnsupportedError",
     "WhilebackError",
@@ -38,6 +40,10 @@ class WhilebackError(Exception):
 
 class FormatError(WhilebackError):
     """A file or message cannot be read or written."""
+
+
+class NetDefError(FormatError):
+    """A Caffe2 net is malformed; the message names the operator and the blob."""
 
 
 class GraphError(WhilebackError):

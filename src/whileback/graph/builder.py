@@ -72,6 +72,10 @@ class Builder:
         builder.graph = ir.Graph([], [], nodes=[], name=self.names.fresh(name))
         return builder
 
+    def share_constants(self, other: Builder) -> None:
+        """Take and leave constants where `other`, a builder for the same model, does."""
+        self._constants = other._constants
+
     def __getattr__(self, op_type: str) -> Callable[..., ir.Value]:
         if not op_type[:1].isupper():
             raise AttributeError(op_type)

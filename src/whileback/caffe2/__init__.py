@@ -1,0 +1,1 @@
+"""Caffe2's nets: read, run and differentiated."""

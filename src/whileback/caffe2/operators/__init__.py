@@ -1,0 +1,7 @@
+"""Caffe2's operators, a module for each family.
+
+For each operator its lowering to ONNX operators, and the maker of its gradient operators, stand
+side by side. Importing this package fills the tables in `registry`.
+"""
+
+from whileback.caffe2.operators import arithmetic as arithmetic

@@ -1,0 +1,1 @@
+"""Caffe2's files and messages: nets, operators, arguments, blobs."""

@@ -1,0 +1,133 @@
+"""The arguments of an operator, by name and with the type that the operator expects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.caffe2_pb2 import Argument, NetDef, OperatorDef
+
+__all__ = ["Arguments", "label", "subnets"]
+
+T = TypeVar("T")
+
+
+def label(op: OperatorDef) -> str:
+    """Return what messages call an operator: its type, and its first output or its name.
+
+    >>> label(OperatorDef(type="Relu", input=["x"], output=["y"]))
+    "Relu (writes 'y')"
+    """
+    if op.name:
+        return f"{op.type} '{op.name}'"
+    return f"{op.type} (writes '{op.output[0]}')" if op.output else op.type
+
+
+def subnets(op: OperatorDef) -> Iterator[tuple[str, NetDef]]:
+    """Yield the nets among an operator's arguments, with the names of those."""
+    for arg in op.arg:
+        if arg.HasField("n"):
+            yield arg.name, arg.n
+        for net in arg.nets:
+            yield arg.name, net
+
+
+class Arguments:
+    """Reads the arguments of one operator.
+
+    A number may stand where a boolean or a number of the other kind is expected, as in Caffe2.
+
+    Raises (all methods): NetDefError if the argument holds something of another kind, or is
+        missing and there is no default.
+
+    >>> Arguments(OperatorDef(type="Softmax", arg=[Argument(name="axis", i=2)])).int("axis", 1)
+    2
+    """
+
+    def __init__(self, op: OperatorDef) -> None:
+        self._op = op
+        self._known = {arg.name: arg for arg in op.arg}
+
+    def has(self, name: str) -> bool:
+        """Tell whether the argument is there."""
+        return name in self._known
+
+    def int(self, name: str, default: int | None = None) -> int:
+        """Return an integer."""
+        return self._get(name, default, "an integer", _integer)
+
+    def bool(self, name: str, default: bool | None = None) -> bool:
+        """Return a truth value, which is stored as 0 or 1."""
+        return bool(self._get(name, default, "0 or 1", _integer))
+
+    def float(self, name: str, default: float | None = None) -> float:
+        """Return a number."""
+        return self._get(name, default, "a number", _number)
+
+    def string(self, name: str, default: str | None = None) -> str:
+        """Return a string."""
+        return self._get(name, default, "a string", _string)
+
+    def ints(self, name: str, default: list[int] | None = None) -> list[int]:
+        """Return a list of integers, which a single one may stand for."""
+        return self._get(name, default, "integers", lambda arg: _integers(arg))
+
+    def floats(self, name: str, default: list[float] | None = None) -> list[float]:
+        """Return a list of numbers, which a single one may stand for."""
+        return self._get(name, default, "numbers", lambda arg: _numbers(arg))
+
+    def strings(self, name: str, default: list[bytes] | None = None) -> list[bytes]:
+        """Return a list of byte strings."""
+        return self._get(name, default, "strings", lambda arg: list(arg.strings))
+
+    def names(self, name: str, default: list[str] | None = None) -> list[str]:
+        """Return a list of names of blobs."""
+        return self._get(name, default, "names", lambda arg: [s.decode() for s in arg.strings])
+
+    def net(self, name: str) -> NetDef:
+        """Return a net."""
+        return self._get(name, None, "a net", lambda arg: arg.n if arg.HasField("n") else None)
+
+    def _get(
+        self, name: str, default: T | None, kind: str, read: Callable[[Argument], T | None]
+    ) -> T:
+        if name not in self._known:
+            if default is None:
+                raise NetDefError(f"{label(self._op)} needs the argument '{name}', {kind}.")
+            return default
+        try:
+            found = read(self._known[name])
+        except UnicodeDecodeError:
+            found = None
+        if found is None:
+            raise NetDefError(f"{label(self._op)}: its argument '{name}' must hold {kind}.")
+        return found
+
+
+def _integer(arg: Argument) -> int | None:
+    if arg.HasField("i"):
+        return arg.i
+    return int(arg.f) if arg.HasField("f") and arg.f == int(arg.f) else None
+
+
+def _number(arg: Argument) -> float | None:
+    if arg.HasField("f"):
+        return arg.f
+    return float(arg.i) if arg.HasField("i") else None
+
+
+def _string(arg: Argument) -> str | None:
+    return arg.s.decode() if arg.HasField("s") else None
+
+
+def _integers(arg: Argument) -> list[int] | None:
+    if arg.HasField("i"):
+        return [arg.i]
+    return None if arg.floats or arg.strings else list(arg.ints)
+
+
+def _numbers(arg: Argument) -> list[float] | None:
+    if arg.HasField("f"):
+        return [arg.f]
+    return None if arg.strings else [*arg.floats, *arg.ints]

@@ -1,0 +1,125 @@
+"""The golden cases: nets that ran on the real Caffe2, with what went in and what came out.
+
+`python -m tests.caffe2.golden.cases NAME…` runs cases through the reader and prints each blob that
+differs; without names it runs all.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whileback import compile
+from whileback.caffe2.reading import TensorSpec, read
+from whileback.errors import WhilebackError
+from whileback.formats.caffe2.caffe2_pb2 import NetDef
+
+DATA = Path(__file__).parent / "data"
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder of recorded data; its README tells what each file holds."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @cached_property
+    def meta(self) -> dict[str, Any]:
+        return json.loads((self.folder / "meta.json").read_text())
+
+    @property
+    def group(self) -> str:
+        return self.meta["group"]
+
+    def net(self, file: str = "net.pb") -> NetDef:
+        return NetDef.FromString((self.folder / file).read_bytes())
+
+    def forward_net(self) -> NetDef:
+        """The net without its gradient operators."""
+        net = self.net()
+        del net.op[self.meta["n_forward_ops"] :]
+        return net
+
+    def arrays(self, file: str) -> Arrays:
+        path = self.folder / file
+        if not path.exists():
+            return {}
+        with np.load(path, allow_pickle=True) as data:
+            return {name: data[name] for name in data}
+
+    @property
+    def skipped(self) -> set[str]:
+        """Blobs that are random, or were never written."""
+        names = self.meta.get("nondeterministic_blobs", [])
+        return {*names, *self.meta.get("uninitialized_blobs", [])}
+
+
+def cases(*groups: str) -> list[Case]:
+    """All cases of some groups, or of all."""
+    found = [Case(path) for path in sorted(DATA.iterdir()) if path.is_dir()]
+    return [case for case in found if not groups or case.group in groups]
+
+
+def difference(got: np.ndarray | None, expected: np.ndarray) -> str | None:
+    """Say how an array differs from the recorded one by more than rounding in float32, or None."""
+    if got is None:
+        return "is missing"
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return f"is {got.dtype}{got.shape}, not {expected.dtype}{expected.shape}"
+    if expected.dtype.kind not in "fc":
+        same = np.array_equal(got, expected)
+        return None if same else f"is {got.ravel()[:6]}, not {expected.ravel()[:6]}"
+    finite = np.abs(expected[np.isfinite(expected)])
+    scale = finite.max() if finite.size else 0.0
+    relative = 2e-3 if expected.dtype == np.float16 else 1e-5
+    if np.allclose(got, expected, rtol=5 * relative, atol=relative * scale, equal_nan=True):
+        return None
+    with np.errstate(invalid="ignore"):
+        worst = np.nanmax(np.abs(got - expected)) if expected.size else 0
+    return f"differs by {worst:.3g} (largest {scale:.3g}): {got.ravel()[:6]}, not {expected.ravel()[:6]}"
+
+
+def run_once(case: Case) -> dict[str, str]:
+    """Run a case's net through the reader, and return what differs, by blob."""
+    feeds = case.arrays("feeds.npz")
+    expected = case.arrays("fetches.npz")
+    reading = read(case.net(), {name: TensorSpec.of(array) for name, array in feeds.items()})
+    model = compile(reading.model)
+    results = model({name: feeds[name] for name in model.inputs})
+    found = {}
+    for name, array in expected.items():
+        if name not in case.skipped:
+            said = difference(results.get(reading.outputs.get(name, "")), array)
+            if said is not None:
+                found[name] = said
+    return found
+
+
+def main() -> None:
+    names = sys.argv[1:]
+    chosen = [case for case in cases() if not names or case.name in names]
+    wrong = 0
+    for case in chosen:
+        try:
+            found = run_once(case)
+        except WhilebackError as error:
+            found = {"error": str(error)}
+        wrong += bool(found)
+        for blob, text in found.items():
+            print(f"{case.name}: {blob}: {text}")
+    print(f"{len(chosen) - wrong} of {len(chosen)} cases as recorded")
+
+
+if __name__ == "__main__":
+    main()
