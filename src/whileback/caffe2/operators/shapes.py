@@ -1,0 +1,82 @@
+"""What operators of several families need to know of the shapes of their inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from whileback.caffe2.operators.registry import Operator
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import label
+from whileback.graph.shapes import rank
+
+__all__ = [
+    "MOST_ELEMENTS",
+    "axis_within",
+    "channel_axis",
+    "check_size",
+    "known_rank",
+    "known_shape",
+]
+
+# A few bytes of a net can ask for any number of elements; of more than these none is made.
+MOST_ELEMENTS = 2**31
+
+
+def known_rank(node: Operator, value: ir.Value) -> int:
+    """Return the rank of an input.
+
+    Raises: NetDefError if it is not known.
+    """
+    found = rank(value)
+    if found is None:
+        blob = next(
+            name for name, each in zip(node.proto.input, node.inputs, strict=True) if each is value
+        )
+        raise NetDefError(
+            f"{label(node.proto)} needs the rank of blob '{blob}', which is not known. "
+            f"Give its shape with --input {blob}=…"
+        )
+    return found
+
+
+def axis_within(node: Operator, axis: int, rank: int) -> int:
+    """Return an axis counted from the front, where a negative one counts from the back.
+
+    Raises: NetDefError if there is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise NetDefError(f"{label(node.proto)} has axis {axis} for a tensor of rank {rank}.")
+    return axis % rank
+
+
+def channel_axis(node: Operator) -> int:
+    """Return the axis of the channels of images: 1 for `order` "NCHW", 3 for "NHWC".
+
+    Raises: NetDefError for another order.
+    """
+    order = node.args.string("order", "NCHW")
+    if order not in ("NCHW", "NHWC"):
+        raise NetDefError(f"{label(node.proto)} has order '{order}', not 'NCHW' or 'NHWC'.")
+    return 1 if order == "NCHW" else 3
+
+
+def known_shape(shape: ir.Value) -> list[int] | None:
+    """Return what a tensor that holds a shape is, if it is a constant."""
+    return None if shape.const_value is None else shape.const_value.numpy().tolist()
+
+
+def check_size(node: Operator, shape: Sequence[int]) -> None:
+    """Refuse a result that no computer should be asked for.
+
+    Raises: NetDefError if a dimension is negative, or if there are more than MOST_ELEMENTS.
+    """
+    if any(dim < 0 for dim in shape):
+        raise NetDefError(f"{label(node.proto)} has a negative dimension in shape {list(shape)}.")
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise NetDefError(
+            f"{label(node.proto)} would make {math.prod(shape)} elements, shape {list(shape)}; "
+            f"the limit is {MOST_ELEMENTS}. Correct the shape, or give the blob as an input."
+        )
