@@ -5,3 +5,5 @@ side by side. Importing this package fills the tables in `registry`.
 """
 
 from whileback.caffe2.operators import arithmetic as arithmetic
+from whileback.caffe2.operators import gather as gather
+from whileback.caffe2.operators import sparse as sparse

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx_ir as ir
 
-from whileback.formats.caffe2.arguments import Arguments
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import Arguments, label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
 if TYPE_CHECKING:
@@ -47,6 +48,19 @@ class Operator:
     def optional(self, index: int) -> ir.Value | None:
         """Return the input, or None where the operator was given fewer."""
         return self.inputs[index] if index < len(self.inputs) else None
+
+    def tensors(self, count: int) -> list[ir.Value]:
+        """Return the first inputs, which are needed.
+
+        Raises: NetDefError if one is missing or holds no tensor.
+        """
+        found = [value for value in self.inputs[:count] if value is not None]
+        if len(found) < count:
+            raise NetDefError(
+                f"{label(self.proto)} needs {count} tensors, but was given {len(found)}: "
+                f"{list(self.proto.input)}. Correct its inputs."
+            )
+        return found
 
 
 @dataclass(frozen=True)

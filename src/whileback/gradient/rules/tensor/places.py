@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from whileback.gradient.backward import GradientBuilder
-from whileback.graph.builder import Operand
+from whileback.graph.builder import Builder, Operand
 from whileback.graph.shapes import rank, reshape_target, size
 
 __all__ = ["add_at", "add_rows_at", "put_back", "put_back_along"]
@@ -16,9 +15,7 @@ __all__ = ["add_at", "add_rows_at", "put_back", "put_back_along"]
 _NARROW = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
-def add_at(
-    op: GradientBuilder, shape: ir.Value, indices: ir.Value, dY: ir.Value, axis: int
-) -> ir.Value:
+def add_at(op: Builder, shape: ir.Value, indices: ir.Value, dY: ir.Value, axis: int) -> ir.Value:
     """Return zeros of a shape with every element of dY added at its index along the axis.
 
     This is `ScatterElements`, never `ScatterND`: ONNX Runtime 1.32 loses what several of its
@@ -31,7 +28,7 @@ def add_at(
 
 
 def put_back(
-    op: GradientBuilder, X: ir.Value, dY: ir.Value, pick: Callable[[ir.Value], ir.Value]
+    op: Builder, X: ir.Value, dY: ir.Value, pick: Callable[[ir.Value], ir.Value]
 ) -> ir.Value:
     """Return dX for a Y = pick(X) that only picks elements: each gets back what it gave.
 
@@ -49,9 +46,7 @@ def put_back(
     return op.reshape(flat, X)
 
 
-def add_rows_at(
-    op: GradientBuilder, X: ir.Value, indices: ir.Value, dY: ir.Value, axis: int
-) -> ir.Value:
+def add_rows_at(op: Builder, X: ir.Value, indices: ir.Value, dY: ir.Value, axis: int) -> ir.Value:
     """Return dX for Y = Gather(X, indices, axis): dY added up at the indices."""
     if rank(indices) == 0:
         return _add_one_row_at(op, X, indices, dY, axis)
@@ -66,16 +61,14 @@ def add_rows_at(
 
 
 def put_back_along(
-    op: GradientBuilder, X: ir.Value, dY: ir.Value, axis: int, pick: Callable[[ir.Value], ir.Value]
+    op: Builder, X: ir.Value, dY: ir.Value, axis: int, pick: Callable[[ir.Value], ir.Value]
 ) -> ir.Value:
     """Return the same where `pick` picks rows along one axis; it is called on their numbers."""
     numbers = op.arange(op.dim(X, axis))
     return add_rows_at(op, X, pick(numbers), dY, axis)
 
 
-def _add_one_row_at(
-    op: GradientBuilder, X: ir.Value, index: ir.Value, dY: ir.Value, axis: int
-) -> ir.Value:
+def _add_one_row_at(op: Builder, X: ir.Value, index: ir.Value, dY: ir.Value, axis: int) -> ir.Value:
     if axis == 0:
         place = op.Unsqueeze(op.cast(index, ir.DataType.INT64), [0])
         return op.ScatterND(op.zeros_like(X), place, dY)
@@ -84,7 +77,7 @@ def _add_one_row_at(
     return op.ScatterElements(op.zeros_like(X), place, row, axis=axis)
 
 
-def _shape_with(op: GradientBuilder, X: ir.Value, axis: int, indices: ir.Value) -> Operand:
+def _shape_with(op: Builder, X: ir.Value, axis: int, indices: ir.Value) -> Operand:
     """Return the shape of X with as many rows as there are indices."""
     dims = list(X.shape or ())
     count = size(indices)
