@@ -8,17 +8,20 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import Operator
+from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
 from whileback.graph.shapes import rank
 
 __all__ = [
     "MOST_ELEMENTS",
+    "axis_argument",
     "axis_within",
     "channel_axis",
     "check_size",
     "known_rank",
     "known_shape",
+    "matrix",
 ]
 
 # A few bytes of a net can ask for any number of elements; of more than these none is made.
@@ -50,6 +53,23 @@ def axis_within(node: Operator, axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise NetDefError(f"{label(node.proto)} has axis {axis} for a tensor of rank {rank}.")
     return axis % rank
+
+
+def axis_argument(node: Operator, value: ir.Value, name: str = "axis", default: int = 1) -> int:
+    """Return an argument that names an axis of an input, counted from the front.
+
+    It may be the input's rank, behind the last axis, where an operator makes a matrix of it.
+
+    Raises: NetDefError if there is no such axis, or if the input's rank is not known.
+    """
+    axis = node.args.int(name, default)
+    found = known_rank(node, value)
+    return axis if axis == found else axis_within(node, axis, found)
+
+
+def matrix(op: Emitter, value: ir.Value, axis: int) -> ir.Value:
+    """Return the value with the axes before `axis` as one, and those from there on as another."""
+    return value if axis == 1 and rank(value) == 2 else op.Flatten(value, axis=axis)
 
 
 def channel_axis(node: Operator) -> int:
