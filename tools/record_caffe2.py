@@ -32,36 +32,13 @@ def record(net, feeds, outputs=(), description="", notes=(), random=(), runs=1):
         runs: how often to run the net.
     """
     feeds = dict(feeds)
-    workspace.ResetWorkspace()
-    for name, array in feeds.items():
-        workspace.FeedBlob(name, array)
     forward = len(net.Proto().op)
-    gradients = {}
-    if outputs:
-        workspace.RunNetOnce(net)
-        rng = np.random.RandomState(7)
-        for blob in outputs:
-            shape = workspace.FetchBlob(blob).shape
-            feeds[blob + "_seed"] = rng.uniform(-1, 1, shape).astype(np.float32)
-        gradients = net.AddGradientOperators({blob: blob + "_seed" for blob in outputs})
-        net.Proto().external_input.extend(blob + "_seed" for blob in outputs)
-        workspace.ResetWorkspace()
-        for name, array in feeds.items():
-            workspace.FeedBlob(name, array)
+    gradients = _add_gradients(net, feeds, outputs) if outputs else {}
+    _feed(feeds)
     workspace.CreateNet(net)
     for _ in range(runs):
         workspace.RunNet(net)
-    fetches, uninitialized = {}, []
-    for blob in workspace.Blobs():
-        try:
-            array = workspace.FetchBlob(blob)
-        except Exception:
-            uninitialized.append(blob)
-            continue
-        if not isinstance(array, np.ndarray):
-            continue
-        if blob not in feeds or not np.array_equal(array, feeds[blob]):
-            fetches[blob] = array
+    fetches, uninitialized = _fetch(feeds)
     folder = DATA / net.Proto().name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "net.pb").write_bytes(net.Proto().SerializeToString())
@@ -83,6 +60,41 @@ def record(net, feeds, outputs=(), description="", notes=(), random=(), runs=1):
         "caffe2": "torch 1.8.1",
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
+
+
+def _feed(feeds):
+    workspace.ResetWorkspace()
+    for name, array in feeds.items():
+        workspace.FeedBlob(name, array)
+
+
+def _add_gradients(net, feeds, outputs):
+    """Add gradient operators to the net and seeds to the feeds; return the map of gradients."""
+    _feed(feeds)
+    workspace.RunNetOnce(net)
+    rng = np.random.RandomState(7)
+    for blob in outputs:
+        shape = workspace.FetchBlob(blob).shape
+        feeds[blob + "_seed"] = rng.uniform(-1, 1, shape).astype(np.float32)
+    gradients = net.AddGradientOperators({blob: blob + "_seed" for blob in outputs})
+    net.Proto().external_input.extend(blob + "_seed" for blob in outputs)
+    return gradients
+
+
+def _fetch(feeds):
+    """Return the tensors that are new or changed, and the names of what was never written."""
+    fetches, uninitialized = {}, []
+    for blob in workspace.Blobs():
+        try:
+            array = workspace.FetchBlob(blob)
+        except Exception:
+            uninitialized.append(blob)
+            continue
+        if not isinstance(array, np.ndarray):
+            continue
+        if blob not in feeds or not np.array_equal(array, feeds[blob]):
+            fetches[blob] = array
+    return fetches, uninitialized
 
 
 def _name(gradient):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
@@ -13,18 +10,16 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError, EncodeError
 from onnx_ir.serde import SerdeError, TensorProtoTensor
 
-from whileback.errors import FormatError, UnsupportedError, WhilebackError, nearest
+from whileback.errors import FormatError, UnsupportedError, WhilebackError
 from whileback.formats import onnx_text
 from whileback.formats.atomic import atomic_files, require_free
 from whileback.formats.data_layout import DataLayout, ExternalData, Progress, check_references
 from whileback.formats.external_data import DataFolder
+from whileback.formats.files import errors_name, read_bytes
 from whileback.formats.proto_checks import check_model
 from whileback.formats.tensors import places
 
 __all__ = ["from_proto", "load", "save", "to_proto"]
-
-_MAX_FILE_BYTES = 2**31 - 1
-_GIT_LFS = b"version https://git-lfs"
 
 
 def load(path: str | os.PathLike[str]) -> ir.Model:
@@ -41,8 +36,8 @@ def load(path: str | os.PathLike[str]) -> ir.Model:
             onnx; sparse tensors.
     """
     path = Path(path)
-    with _errors_name(path):
-        data = _read(path)
+    with errors_name(path):
+        data = read_bytes(path)
         proto = onnx_text.parse(data) if onnx_text.is_text(path) else _parse(data)
         del data
         return _deserialized(proto, DataFolder(path.parent))
@@ -103,7 +98,7 @@ def save(
     layout = DataLayout(model, path, external_data)
     for file in [path, layout.file] if layout.needs_file else [path]:
         _check_target(file, layout, overwrite)
-    with _errors_name(path), atomic_files() as open_file:
+    with errors_name(path), atomic_files() as open_file:
         if layout.needs_file:
             layout.write(open_file(layout.file), progress)
         with layout.applied():
@@ -111,47 +106,7 @@ def save(
         open_file(path).write(_encoded(proto, path))
 
 
-@contextmanager
-def _errors_name(path: Path) -> Iterator[None]:
-    """Put the name of the file before what went wrong with it."""
-    try:
-        yield
-    except WhilebackError as error:
-        raise type(error)(f"'{path}': {error}") from error.__cause__
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise FormatError(f"'{path}': {reason}; check the path and its permissions") from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        raise FormatError(_missing(path)) from None
-    if stat.S_ISDIR(status.st_mode):
-        raise FormatError("is a folder; give the model file in it")
-    if not stat.S_ISREG(status.st_mode):
-        raise FormatError("is not a regular file; give a model file")
-    if status.st_size == 0:
-        raise FormatError("is empty; write or download it again")
-    if status.st_size > _MAX_FILE_BYTES:
-        raise FormatError(
-            f"has {status.st_size} bytes, and Protobuf holds at most 2 GB; give the model file, "
-            "not its data, or store its weights as external data"
-        )
-    return path.read_bytes()
-
-
-def _missing(path: Path) -> str:
-    if not path.parent.is_dir():
-        return f"does not exist, nor does the folder '{path.parent}'; check the path"
-    names = sorted(entry.name for entry in path.parent.iterdir())
-    return f"does not exist; {nearest(path.name, names) if names else 'its folder is empty'}"
-
-
 def _parse(data: bytes) -> onnx.ModelProto:
-    if data.startswith(_GIT_LFS):
-        raise FormatError("is a Git LFS pointer, not the model itself; run git lfs pull")
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:

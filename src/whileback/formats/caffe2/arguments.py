@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.caffe2_pb2 import Argument, NetDef, OperatorDef
@@ -11,6 +11,9 @@ from whileback.formats.caffe2.caffe2_pb2 import Argument, NetDef, OperatorDef
 __all__ = ["Arguments", "label", "subnets"]
 
 T = TypeVar("T")
+# In the class these names are its methods.
+Ints: TypeAlias = list[int]
+Floats: TypeAlias = list[float]
 
 
 def label(op: OperatorDef) -> str:
@@ -59,7 +62,7 @@ class Arguments:
 
     def bool(self, name: str, default: bool | None = None) -> bool:
         """Return a truth value, which is stored as 0 or 1."""
-        return bool(self._get(name, default, "0 or 1", _integer))
+        return self._get(name, default, "0 or 1", _truth)
 
     def float(self, name: str, default: float | None = None) -> float:
         """Return a number."""
@@ -69,13 +72,13 @@ class Arguments:
         """Return a string."""
         return self._get(name, default, "a string", _string)
 
-    def ints(self, name: str, default: list[int] | None = None) -> list[int]:
+    def ints(self, name: str, default: Ints | None = None) -> Ints:
         """Return a list of integers, which a single one may stand for."""
-        return self._get(name, default, "integers", lambda arg: _integers(arg))
+        return self._get(name, default, "integers", _integers)
 
-    def floats(self, name: str, default: list[float] | None = None) -> list[float]:
+    def floats(self, name: str, default: Floats | None = None) -> Floats:
         """Return a list of numbers, which a single one may stand for."""
-        return self._get(name, default, "numbers", lambda arg: _numbers(arg))
+        return self._get(name, default, "numbers", _numbers)
 
     def strings(self, name: str, default: list[bytes] | None = None) -> list[bytes]:
         """Return a list of byte strings."""
@@ -109,6 +112,11 @@ def _integer(arg: Argument) -> int | None:
     if arg.HasField("i"):
         return arg.i
     return int(arg.f) if arg.HasField("f") and arg.f == int(arg.f) else None
+
+
+def _truth(arg: Argument) -> bool | None:
+    number = _integer(arg)
+    return None if number is None else bool(number)
 
 
 def _number(arg: Argument) -> float | None:
