@@ -6,4 +6,7 @@ side by side. Importing this package fills the tables in `registry`.
 
 from whileback.caffe2.operators import arithmetic as arithmetic
 from whileback.caffe2.operators import gather as gather
+from whileback.caffe2.operators import losses as losses
+from whileback.caffe2.operators import products as products
+from whileback.caffe2.operators import softmax as softmax
 from whileback.caffe2.operators import sparse as sparse

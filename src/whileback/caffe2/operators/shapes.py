@@ -35,9 +35,8 @@ def known_rank(node: Operator, value: ir.Value) -> int:
     """
     found = rank(value)
     if found is None:
-        blob = next(
-            name for name, each in zip(node.proto.input, node.inputs, strict=True) if each is value
-        )
+        blobs = zip(node.proto.input, node.inputs, strict=True)
+        blob = next((name for name, each in blobs if each is value), value.name)
         raise NetDefError(
             f"{label(node.proto)} needs the rank of blob '{blob}', which is not known. "
             f"Give its shape with --input {blob}=…"
@@ -55,21 +54,31 @@ def axis_within(node: Operator, axis: int, rank: int) -> int:
     return axis % rank
 
 
-def axis_argument(node: Operator, value: ir.Value, name: str = "axis", default: int = 1) -> int:
+def axis_argument(
+    node: Operator, value: ir.Value, name: str = "axis", default: int = 1, end: bool = False
+) -> int:
     """Return an argument that names an axis of an input, counted from the front.
 
-    It may be the input's rank, behind the last axis, where an operator makes a matrix of it.
+    Args:
+        node: the operator.
+        value: the input.
+        name: the argument's name.
+        default: what holds without the argument.
+        end: whether the axis may also be the one behind the last, as for Flatten.
 
-    Raises: NetDefError if there is no such axis, or if the input's rank is not known.
+    Raises: NetDefError if there is no such axis, or if a negative one has to be counted from the
+        back of an input whose rank is not known.
     """
     axis = node.args.int(name, default)
+    if axis >= 0 and rank(value) is None:
+        return axis
     found = known_rank(node, value)
-    return axis if axis == found else axis_within(node, axis, found)
+    return axis if end and axis == found else axis_within(node, axis, found)
 
 
 def matrix(op: Emitter, value: ir.Value, axis: int) -> ir.Value:
     """Return the value with the axes before `axis` as one, and those from there on as another."""
-    return value if axis == 1 and rank(value) == 2 else op.Flatten(value, axis=axis)
+    return value if rank(value) == 2 and axis in (1, -1) else op.Flatten(value, axis=axis)
 
 
 def channel_axis(node: Operator) -> int:
