@@ -4,9 +4,15 @@ For each operator its lowering to ONNX operators, and the maker of its gradient 
 side by side. Importing this package fills the tables in `registry`.
 """
 
+from whileback.caffe2.operators import activations as activations
 from whileback.caffe2.operators import arithmetic as arithmetic
+from whileback.caffe2.operators import casts as casts
+from whileback.caffe2.operators import comparison as comparison
+from whileback.caffe2.operators import copies as copies
 from whileback.caffe2.operators import gather as gather
 from whileback.caffe2.operators import losses as losses
+from whileback.caffe2.operators import powers as powers
 from whileback.caffe2.operators import products as products
 from whileback.caffe2.operators import softmax as softmax
 from whileback.caffe2.operators import sparse as sparse
+from whileback.caffe2.operators import unary as unary

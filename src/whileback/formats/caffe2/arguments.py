@@ -56,6 +56,10 @@ class Arguments:
         """Tell whether the argument is there."""
         return name in self._known
 
+    def is_string(self, name: str) -> bool:
+        """Tell whether the argument is there and holds a string."""
+        return name in self._known and self._known[name].HasField("s")
+
     def int(self, name: str, default: int | None = None) -> int:
         """Return an integer."""
         return self._get(name, default, "an integer", _integer)

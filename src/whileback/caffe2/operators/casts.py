@@ -1,0 +1,52 @@
+"""Changes of the type of a tensor's elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
+from whileback.caffe2.reading.emitter import Emitter
+from whileback.errors import NetDefError, UnsupportedError
+from whileback.formats.caffe2.arguments import Arguments, label
+from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
+from whileback.formats.caffe2.tensors import numpy_dtype
+
+FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+
+
+def type_argument(op: OperatorDef, name: str, default: int) -> int:
+    """Return a type of elements that an argument names or numbers.
+
+    Raises: NetDefError if there is no such type.
+    """
+    args = Arguments(op)
+    if not args.is_string(name):
+        return args.int(name, default)
+    text = args.string(name)
+    types = TensorProto.DataType.DESCRIPTOR.values_by_name
+    if text.upper() not in types:
+        known = ", ".join(types)
+        raise NetDefError(f"{label(op)}: its argument '{name}' is '{text}', not one of {known}.")
+    return types[text.upper()].number
+
+
+@lowering("Cast")
+def cast(op: Emitter, node: Operator) -> ir.Value:
+    """Y = X as the type `to`, without what is behind the point for an integer."""
+    to = type_argument(node.proto, "to", TensorProto.FLOAT)
+    if to == TensorProto.STRING:
+        raise UnsupportedError(f"{label(node.proto)} writes numbers as text; nothing here can.")
+    dtype = numpy_dtype(to, label(node.proto))
+    return op.cast(node.tensors(1)[0], ir.DataType.from_numpy(dtype))
+
+
+@gradient_operator("Cast")
+def cast_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> str | None:
+    """dX = dY as X's type, which is float where `from_type` does not tell; no integer has one."""
+    to = type_argument(op, "to", TensorProto.FLOAT)
+    origin = type_argument(op, "from_type", TensorProto.FLOAT)
+    if to not in FLOATS or origin not in FLOATS:
+        return None
+    return grad.add("Cast", dys, f"{op.input[0]}_grad", to=origin, from_type=to)
