@@ -119,29 +119,21 @@ class Gradients:
             base: the output's name, if it is free.
             args: an int, a float, a string, or a list of them.
         """
-        op = OperatorDef(type=op_type, input=inputs, output=[self._fresh(base)])
+        return self.add_all(op_type, inputs, [base], **args)[0]
+
+    def add_all(
+        self, op_type: str, inputs: Sequence[str], bases: Sequence[str], **args: Any
+    ) -> list[str]:
+        """Add an operator of several outputs, named after `bases`, as `add` does."""
+        op = OperatorDef(type=op_type, input=inputs, output=[self._fresh(base) for base in bases])
         for name, value in args.items():
             add_argument(op, name, value)
         self.ops.append(op)
-        return op.output[0]
+        return list(op.output)
 
-
-def add_argument(op: OperatorDef, name: str, value: Any) -> None:
-    """Give an operator an argument: an int, a float, a string, bytes, or a list of one of them."""
-    arg = op.arg.add(name=name)
-    many = isinstance(value, (list, tuple))
-    first = value[0] if many and value else value
-    if isinstance(first, (str, bytes)):
-        field, convert = "s", lambda each: each if isinstance(each, bytes) else each.encode()
-    elif isinstance(first, float):
-        field, convert = "f", float
-    else:
-        field, convert = "i", int
-    if many:
-        plural = {"s": "strings", "f": "floats", "i": "ints"}[field]
-        getattr(arg, plural).extend(convert(each) for each in value)
-    else:
-        setattr(arg, field, convert(value))
+    def zeros_like(self, blob: str) -> str:
+        """Add an operator that fills a blob with zeros, in the shape of another one."""
+        return self.add("ConstantFill", [blob], f"{blob}_grad", value=0.0)
 
 
 Lowering = Callable[["Emitter", Operator], Lowered]

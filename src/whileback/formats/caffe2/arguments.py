@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
 
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.caffe2_pb2 import Argument, NetDef, OperatorDef
 
-__all__ = ["Arguments", "label", "subnets"]
+__all__ = ["Arguments", "add_argument", "label", "subnets"]
 
 T = TypeVar("T")
 # In the class these names are its methods.
@@ -34,6 +36,38 @@ def subnets(op: OperatorDef) -> Iterator[tuple[str, NetDef]]:
             yield arg.name, arg.n
         for net in arg.nets:
             yield arg.name, net
+
+
+def add_argument(op: OperatorDef, name: str, value: Any) -> None:
+    """Give an operator an argument: an int, a float, a string, bytes, a net, or a list of these.
+
+    An empty list is one of ints.
+
+    >>> op = OperatorDef(type="Softmax")
+    >>> add_argument(op, "axis", 2)
+    >>> op.arg[0].i
+    2
+    """
+    arg = op.arg.add(name=name)
+    if isinstance(value, (list, tuple)):
+        field, values = _stored(value[0] if value else 0)[0], [_stored(each)[1] for each in value]
+        getattr(arg, _PLURAL[field]).extend(values)
+    elif isinstance(value, NetDef):
+        arg.n.CopyFrom(value)
+    else:
+        setattr(arg, *_stored(value))
+
+
+_PLURAL = {"i": "ints", "f": "floats", "s": "strings", "n": "nets"}
+
+
+def _stored(value: Any) -> tuple[str, Any]:
+    """Return the field that holds a value, and what it holds."""
+    if isinstance(value, (str, bytes)):
+        return "s", value.encode() if isinstance(value, str) else value
+    if isinstance(value, NetDef):
+        return "n", value
+    return ("i", int(value)) if isinstance(value, int | np.integer) else ("f", float(value))
 
 
 class Arguments:
