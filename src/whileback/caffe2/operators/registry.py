@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import onnx_ir as ir
 
 from whileback.errors import NetDefError
-from whileback.formats.caffe2.arguments import Arguments, label
+from whileback.formats.caffe2.arguments import Arguments, add_argument, label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
 if TYPE_CHECKING:
