@@ -8,11 +8,14 @@ from whileback.caffe2.operators import activations as activations
 from whileback.caffe2.operators import arithmetic as arithmetic
 from whileback.caffe2.operators import casts as casts
 from whileback.caffe2.operators import comparison as comparison
+from whileback.caffe2.operators import concat as concat
 from whileback.caffe2.operators import copies as copies
+from whileback.caffe2.operators import fills as fills
 from whileback.caffe2.operators import gather as gather
 from whileback.caffe2.operators import losses as losses
 from whileback.caffe2.operators import powers as powers
 from whileback.caffe2.operators import products as products
+from whileback.caffe2.operators import reshape as reshape
 from whileback.caffe2.operators import softmax as softmax
 from whileback.caffe2.operators import sparse as sparse
 from whileback.caffe2.operators import unary as unary
