@@ -103,7 +103,8 @@ def save(net: NetDef, path: Path_, *, overwrite: bool = False) -> None:
 class Predictor:
     """A net as it is exported for prediction, with the blobs that it needs.
 
-    `init_nets` run before `net`, in their order; `blobs` are there before all of them.
+    `init_nets` run before `net`, in their order; `blobs` are there before all of them, and stand
+    for the operators `Load` of those nets, which would read them from the file.
     """
 
     net: NetDef
@@ -133,11 +134,18 @@ def load_predictor(path: Path_) -> Predictor:
         lists = {entry.key: list(entry.value) for entry in meta.blobs}
         return Predictor(
             nets[_PREDICT],
-            [nets[key] for key in (_GLOBAL_INIT, _INIT) if key in nets],
+            [_without_load(nets[key]) for key in (_GLOBAL_INIT, _INIT) if key in nets],
             _blobs(values),
             lists.get(_INPUTS, []),
             lists.get(_OUTPUTS, []),
         )
+
+
+def _without_load(net: NetDef) -> NetDef:
+    kept = [op for op in net.op if op.type != "Load"]
+    del net.op[:]
+    net.op.extend(kept)
+    return net
 
 
 def load_blobs(path: Path_) -> dict[str, np.ndarray]:
