@@ -1,4 +1,4 @@
-"""Arithmetic of two tensors, and multiples of one."""
+"""Arithmetic of two tensors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from whileback.caffe2.operators.broadcasting import axes_behind, behind, operands
+from whileback.caffe2.operators.broadcasting import axes_behind, axes_from, behind, operands
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
 from whileback.caffe2.reading.emitter import Emitter
+from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
 
@@ -40,31 +41,23 @@ def div_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]
     return grad.emit("DivGradient", [dys[0], A, B, op.output[0]], of=[A, B], like=op)
 
 
-@lowering("Negative")
-def negative(op: Emitter, node: Operator) -> ir.Value:
-    """Y = -X."""
-    return op.Neg(*node.tensors(1))
+@lowering("SumReduceLike")
+def sum_reduce_like(op: Emitter, node: Operator) -> ir.Value:
+    """C = A summed over the axes along which B, were it an operand, would be broadcast."""
+    A, B = node.tensors(2)
+    C = op.unbroadcast(A, behind(op, B, axes_from(node, A, B)))
+    return op.reshape(C, B)
 
 
-@gradient_operator("Negative", "Scale")
-def linear_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
-    """The operator itself, applied to dY: it is linear, and its own transpose."""
-    return grad.emit(op.type, dys, of=op.input, like=op)
-
-
-@lowering("Scale")
-def scale(op: Emitter, node: Operator) -> ir.Value:
-    """Y = scale·X."""
-    return op.Mul(*node.tensors(1), node.args.float("scale", 1.0))
-
-
-@lowering("Sum")
-def sum_(op: Emitter, node: Operator) -> ir.Value | None:
-    """Y = X1 + X2 + …"""
-    return op.add(*node.tensors(len(node.inputs)))
-
-
-@gradient_operator("Sum")
-def sum_maker(_: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
-    """Every input's gradient is dY."""
-    return [dys[0]] * len(op.input)
+@gradient_operator("SumReduceLike")
+def sum_reduce_like_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
+    """dA = dC laid along A; of B only the shape matters."""
+    A, args = op.input[0], Arguments(op)
+    ones = grad.add("ConstantFill", [A], f"{A}_ones", value=1.0)
+    layout = {
+        "broadcast": 1,
+        "axis": args.int("axis", -1),
+        "axis_str": args.string("axis_str", ""),
+        "order": args.string("order", "NCHW"),
+    }
+    return [grad.add("Mul", [ones, dys[0]], f"{A}_grad", **layout), None]

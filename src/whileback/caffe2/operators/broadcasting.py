@@ -16,7 +16,7 @@ from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
 from whileback.graph.shapes import size
 
-__all__ = ["axes_behind", "behind", "operands"]
+__all__ = ["axes_behind", "axes_from", "behind", "operands"]
 
 
 def operands(op: Emitter, node: Operator) -> tuple[ir.Value, ir.Value]:
@@ -35,7 +35,12 @@ def axes_behind(node: Operator, A: ir.Value, B: ir.Value) -> list[int]:
 
     Raises: NetDefError if B does not fit there, or if a rank is needed that is not known.
     """
-    axis = _axis(node) if node.args.bool("broadcast", False) else None
+    return axes_from(node, A, B) if node.args.bool("broadcast", False) else []
+
+
+def axes_from(node: Operator, A: ir.Value, B: ir.Value) -> list[int]:
+    """Return the same for an operator to which `axis` always applies."""
+    axis = _axis(node)
     if axis is None or size(B) == 1:
         return []
     own, whole = known_rank(node, B), known_rank(node, A)

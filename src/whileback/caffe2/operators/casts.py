@@ -13,6 +13,7 @@ from whileback.formats.caffe2.arguments import Arguments, label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 from whileback.formats.caffe2.tensors import numpy_dtype
 
+LARGEST_HALF = 65504.0
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
@@ -50,3 +51,30 @@ def cast_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> str | No
     if to not in FLOATS or origin not in FLOATS:
         return None
     return grad.add("Cast", dys, f"{op.input[0]}_grad", to=origin, from_type=to)
+
+
+@lowering("HalfToFloat")
+def half_to_float(op: Emitter, node: Operator) -> ir.Value:
+    """Y = X in 32 bits instead of 16."""
+    return op.cast(node.tensors(1)[0], ir.DataType.FLOAT)
+
+
+@lowering("FloatToHalf")
+def float_to_half(op: Emitter, node: Operator) -> ir.Value:
+    """Y = X in 16 bits; with `clip`, what is too large becomes the largest such number."""
+    (X,) = node.tensors(1)
+    if node.args.bool("clip", False):
+        X = op.Clip(X, -LARGEST_HALF, LARGEST_HALF)
+    return op.cast(X, ir.DataType.FLOAT16)
+
+
+@gradient_operator("HalfToFloat")
+def half_to_float_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> str:
+    """dX = FloatToHalf(dY)."""
+    return grad.add("FloatToHalf", dys, f"{op.input[0]}_grad")
+
+
+@gradient_operator("FloatToHalf")
+def float_to_half_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> str:
+    """dX = HalfToFloat(dY)."""
+    return grad.add("HalfToFloat", dys, f"{op.input[0]}_grad")

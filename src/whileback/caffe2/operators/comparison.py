@@ -76,7 +76,7 @@ def where(op: Emitter, node: Operator) -> ir.Value:
 def where_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
     """dX = dZ where C is true, dY = dZ where it is not, else 0."""
     C, X, Y = op.input
-    zero = grad.add("ConstantFill", dys, f"{op.output[0]}_zero", value=0.0)
+    zero = grad.zeros_like(dys[0])
     dX = grad.emit(op.type, [C, dys[0], zero], of=[X], like=op)
     dY = grad.emit(op.type, [C, zero, dys[0]], of=[Y], like=op)
     return [None, *dX, *dY]

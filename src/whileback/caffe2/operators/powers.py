@@ -22,8 +22,8 @@ def power(op: Emitter, node: Operator) -> ir.Value:
 
 
 @gradient_operator("Pow")
-def power_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
-    """dX = dY·E·X^(E-1) and dE = dY·Y·log X, each of its own shape."""
+def power_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> Sequence[str | None]:
+    """dX = dY·E·X^(E-1) and dE = dY·Y·log X, each of its own shape; dE is NaN where X < 0."""
     if len(op.input) == 1:
         return [_constant_power(grad, op, dys[0], Arguments(op).float("exponent"))]
     return _tensor_power(grad, op, dys[0])
@@ -39,16 +39,30 @@ def _constant_power(grad: Gradients, op: OperatorDef, dY: str, exponent: float) 
     return grad.add("Scale", [product], f"{X}_grad", scale=exponent)
 
 
-def _tensor_power(grad: Gradients, op: OperatorDef, dY: str) -> list[str | None]:
-    """Return dX and dE for an exponent that is a tensor."""
-    X, E, Y = *op.input, op.output[0]
-    one = grad.add("ConstantFill", [E], f"{E}_one", value=1.0)
-    less = grad.add("Sub", [E, one], f"{E}_less")
-    (power,) = grad.emit("Pow", [X, less], of=[f"{X}_power"], like=op)
+def _tensor_power(grad: Gradients, op: OperatorDef, dY: str) -> list[str]:
+    """Return dX and dE for an exponent that is a tensor; no 0·∞ becomes NaN where X = 0."""
+    X, E = op.input
+    (power,) = grad.emit("Pow", [X, _one_less(grad, E)], of=[f"{X}_power"], like=op)
     (slope,) = grad.emit("Mul", [power, E], of=[f"{X}_slope"], like=op)
     dX = grad.add("Mul", [slope, dY], f"{X}_grad")
-    logarithm = grad.add("Log", [X], f"{X}_log")
-    share = grad.add("Mul", [Y, dY], f"{E}_share")
-    product = grad.add("Mul", [share, logarithm], f"{E}_product")
+    share = grad.add("Mul", [op.output[0], dY], f"{E}_share")
+    product = grad.add("Mul", [share, _logarithm(grad, X)], f"{E}_product")
     _, dE = grad.emit("AddGradient", [product, X, E], of=[X, E], like=op)
     return [dX, dE]
+
+
+def _one_less(grad: Gradients, E: str) -> str:
+    """Return E - 1, and 0 where E = 0: X^0 is multiplied by 0 then."""
+    one = grad.add("ConstantFill", [E], f"{E}_one", value=1.0)
+    zero = grad.zeros_like(E)
+    less = grad.add("Sub", [E, one], f"{E}_less")
+    settled = grad.add("EQ", [E, zero], f"{E}_settled")
+    return grad.add("Where", [settled, zero, less], f"{E}_exponent")
+
+
+def _logarithm(grad: Gradients, X: str) -> str:
+    """Return log X, and 0 where X = 0: it is multiplied by 0 then."""
+    one = grad.add("ConstantFill", [X], f"{X}_one", value=1.0)
+    at_zero = grad.add("EQ", [X, grad.zeros_like(X)], f"{X}_at_zero")
+    base = grad.add("Where", [at_zero, one, X], f"{X}_base")
+    return grad.add("Log", [base], f"{X}_log")
