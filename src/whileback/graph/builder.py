@@ -36,15 +36,23 @@ class _Constants:
         self._known: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
 
     def get(self, array: np.ndarray) -> ir.Value:
-        key = (str(array.dtype), array.shape, array.tobytes())
+        data = array.tobytes() if array.dtype.kind != "O" else repr(array.tolist()).encode()
+        key = (str(array.dtype), array.shape, data)
         if key not in self._known or not self._known[key].is_initializer():
             name = self._names.fresh("constant")
-            tensor = ir.tensor(array, name=name)
+            tensor = _tensor(array, name)
             value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), const_value=tensor)
             value.shape = ir.Shape(array.shape)
             self._graph.register_initializer(value)
             self._known[key] = value
         return self._known[key]
+
+
+def _tensor(array: np.ndarray, name: str) -> ir.TensorProtocol:
+    """Return a tensor that holds the array; objects are byte strings."""
+    if array.dtype.kind == "O":
+        return ir.StringTensor(array, name=name)
+    return ir.tensor(array, name=name)
 
 
 class Builder:
@@ -165,8 +173,14 @@ class Builder:
         for value in values:
             producer = value.producer()
             fresh = producer is not None and producer.graph is self.graph and value not in own
-            own[value if fresh else self.Identity(value)] = None
+            own[value if fresh else self._copy(value)] = None
         return list(own)
+
+    def _copy(self, value: ir.Value) -> ir.Value:
+        """Return an `Identity` of the value, of a constant too."""
+        node = ir.node("Identity", [value])
+        self.append(node)
+        return node.outputs[0]
 
     def zeros_like(self, value: ir.Value) -> ir.Value:
         """Return zeros of the value's type and shape; its elements are never read."""

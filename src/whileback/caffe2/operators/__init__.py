@@ -15,12 +15,16 @@ from whileback.caffe2.operators import gather as gather
 from whileback.caffe2.operators import learning_rate as learning_rate
 from whileback.caffe2.operators import losses as losses
 from whileback.caffe2.operators import piecewise as piecewise
+from whileback.caffe2.operators import optimizers as optimizers
 from whileback.caffe2.operators import powers as powers
 from whileback.caffe2.operators import products as products
+from whileback.caffe2.operators import ranges as ranges
 from whileback.caffe2.operators import reshape as reshape
 from whileback.caffe2.operators import scaling as scaling
 from whileback.caffe2.operators import segments as segments
+from whileback.caffe2.operators import slices as slices
 from whileback.caffe2.operators import softmax as softmax
 from whileback.caffe2.operators import sparse as sparse
 from whileback.caffe2.operators import sums as sums
+from whileback.caffe2.operators import tiling as tiling
 from whileback.caffe2.operators import unary as unary

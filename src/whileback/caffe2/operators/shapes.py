@@ -20,7 +20,6 @@ __all__ = [
     "channel_axis",
     "check_size",
     "known_rank",
-    "known_shape",
     "matrix",
 ]
 
@@ -90,11 +89,6 @@ def channel_axis(node: Operator) -> int:
     if order not in ("NCHW", "NHWC"):
         raise NetDefError(f"{label(node.proto)} has order '{order}', not 'NCHW' or 'NHWC'.")
     return 1 if order == "NCHW" else 3
-
-
-def known_shape(shape: ir.Value) -> list[int] | None:
-    """Return what a tensor that holds a shape is, if it is a constant."""
-    return None if shape.const_value is None else shape.const_value.numpy().tolist()
 
 
 def check_size(node: Operator, shape: Sequence[int]) -> None:

@@ -1,0 +1,113 @@
+"""Repeating tensors along their axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
+from whileback.caffe2.operators.shapes import axis_within, check_size, known_rank
+from whileback.caffe2.reading.emitter import Emitter
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import label
+from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
+from whileback.graph.constants import known_ints
+from whileback.graph.shapes import static_shape
+
+
+def _setting(op: Emitter, node: Operator, index: int, name: str) -> ir.Value:
+    """Return a number that an input or an argument gives, as INT64[1]."""
+    given = node.optional(index)
+    if given is None:
+        return op.constant(np.array([node.args.int(name)], np.int64))
+    return op.Reshape(op.cast(given, ir.DataType.INT64), [1])
+
+
+def _repeats(op: Emitter, node: Operator, X: ir.Value) -> ir.Value:
+    """Return how often Tile repeats X along each of its axes: `tiles` times along `axis`."""
+    rank = known_rank(node, X)
+    tiles, axis = _setting(op, node, 1, "tiles"), _setting(op, node, 2, "axis")
+    known_tiles, known_axis = known_ints(tiles), known_ints(axis)
+    if known_axis is None:
+        places = op.Equal(op.constant(np.arange(rank)), op.Mod(axis, rank))
+        return op.Where(places, tiles, 1)
+    place = axis_within(node, known_axis[0], rank)
+    if known_tiles is None:
+        ones = [1] * rank
+        return op.Concat(ones[:place], tiles, ones[place + 1 :], axis=0)
+    repeats = np.ones(rank, np.int64)
+    repeats[place] = known_tiles[0]
+    return op.constant(repeats)
+
+
+def _tiled(op: Emitter, node: Operator, X: ir.Value, repeats: ir.Value) -> ir.Value:
+    counts, dims = known_ints(repeats), static_shape(X)
+    if counts is not None:
+        ones = (1,) * len(counts)
+        check_size(node, [a * b for a, b in zip(dims or ones, counts, strict=True)])
+    return op.Tile(X, repeats)
+
+
+@lowering("Tile")
+def tile(op: Emitter, node: Operator) -> ir.Value:
+    """Y = X, `tiles` times along `axis`."""
+    X = node.tensors(1)[0]
+    return _tiled(op, node, X, _repeats(op, node, X))
+
+
+@lowering("TileGradient")
+def tile_gradient(op: Emitter, node: Operator) -> ir.Value:
+    """dX = the sum of dY over the repetitions."""
+    dY = node.tensors(1)[0]
+    repeats = _repeats(op, node, dY)
+    dX_shape = op.Div(op.shape_of(dY), repeats)
+    pairs = op.Concat(op.Unsqueeze(repeats, [1]), op.Unsqueeze(dX_shape, [1]), axis=1)
+    apart = op.Reshape(dY, op.Reshape(pairs, [-1]), allowzero=1)
+    return op.ReduceSum(apart, list(range(0, 2 * known_rank(node, dY), 2)), keepdims=0)
+
+
+@gradient_operator("Tile")
+def tile_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
+    """dX = TileGradient(dY, the tiles and the axis if they are inputs)."""
+    X, *settings = op.input
+    return [
+        *grad.emit("TileGradient", [dys[0], *settings], of=[X], like=op),
+        *[None] * len(settings),
+    ]
+
+
+@lowering("NumpyTile")
+def numpy_tile(op: Emitter, node: Operator) -> ir.Value:
+    """Y = X, along each axis as often as the second input says."""
+    X, repeats = node.tensors(2)
+    return _tiled(op, node, X, op.cast(repeats, ir.DataType.INT64))
+
+
+@lowering("Expand")
+def expand(op: Emitter, node: Operator) -> ir.Value:
+    """Y = X broadcast to a shape, in which 1 and -1 leave a size as it is."""
+    X, shape = node.tensors(2)
+    shape = op.cast(shape, ir.DataType.INT64)
+    known = known_ints(shape)
+    if known is None:
+        return op.Expand(X, op.Abs(shape))
+    if min(known, default=0) < -1:
+        raise NetDefError(f"{label(node.proto)} cannot broadcast to the shape {known}.")
+    known = [abs(dim) for dim in known]
+    check_size(node, known)
+    return op.Expand(X, known)
+
+
+@lowering("ExpandGradient")
+def expand_gradient(op: Emitter, node: Operator) -> ir.Value:
+    """dX = the sum of dY over the axes along which X was broadcast."""
+    dY, X = node.tensors(2)
+    return op.unbroadcast(dY, X)
+
+
+@gradient_operator("Expand")
+def expand_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
+    """dX = ExpandGradient(dY, X)."""
+    return [*grad.emit("ExpandGradient", [dys[0], op.input[0]], of=op.input[:1], like=op), None]
