@@ -1,0 +1,254 @@
+"""Optimizers of single rows: they update the rows of a table that `indices` name.
+
+A row that is named several times takes several steps, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from whileback.caffe2.operators.loops import repeat
+from whileback.caffe2.operators.optimizers import (
+    adadelta_step,
+    adagrad_step,
+    adam_rate,
+    adam_step,
+    decayed,
+    ftrl_alpha,
+    ftrl_step,
+    momentum_step,
+    scalar,
+    shrink,
+    storm_rate,
+    storm_step,
+)
+from whileback.caffe2.operators.registry import Operator, lowering
+from whileback.caffe2.operators.shapes import known_rank
+from whileback.caffe2.reading.emitter import Emitter
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import label
+
+Step = Callable[[Emitter, list[ir.Value], ir.Value], Sequence[ir.Value]]
+
+
+def by_rows(
+    op: Emitter,
+    node: Operator,
+    indices: ir.Value,
+    tables: Sequence[ir.Value],
+    g: ir.Value,
+    step: Step,
+    results: int = 0,
+) -> list[ir.Value]:
+    """Update rows of some tables; return the tables, then the results of the steps.
+
+    Args:
+        op: emits.
+        node: the operator.
+        indices: the row of each gradient.
+        tables: what is updated; each is seen as a matrix.
+        g: the gradients, as many as there are indices.
+        step: called as `step(op, rows, g)` with matrices in which no row occurs twice, returns
+            the new rows of each table and the further results, of g's shape.
+        results: how many further results there are.
+    """
+    G = op.Flatten(g, axis=known_rank(node, indices))
+    places = op.cast(op.Reshape(indices, [-1]), ir.DataType.INT64)
+    starts = [op.Flatten(table, axis=1) for table in tables]
+    starts.extend(op.zeros_like(G) for _ in range(results))
+    turns = _turns(op, places)
+
+    def trip(op: Emitter, turn: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        """Take the step of the rows that were named `turn` times before."""
+        chosen = op.Squeeze(op.NonZero(op.Equal(turns, turn)), [0])
+        rows = op.Gather(places, chosen)
+        old = [op.Gather(table, rows) for table in carried[: len(tables)]]
+        new = step(op, old, op.Gather(G, chosen))
+        targets = [rows] * len(tables) + [chosen] * results
+        return [
+            op.ScatterND(table, op.Unsqueeze(target, [1]), each)
+            for table, target, each in zip(carried, targets, new, strict=False)
+        ]
+
+    count = op.Add(op.ReduceMax(op.Concat(turns, [-1], axis=0), [0], keepdims=0), 1)
+    found = repeat(op, count, starts, trip)
+    shapes = [*tables, *[g] * results]
+    return [op.reshape(value, like) for value, like in zip(found, shapes, strict=True)]
+
+
+def _turns(op: Emitter, places: ir.Value) -> ir.Value:
+    """Return for each place how often it occurs before: 0, 0, 1 for the places 7, 3, 7."""
+    ordered, origin = op.emit(
+        "TopK", [places, op.Shape(places)], {"axis": 0, "largest": 0, "sorted": 1}, outputs=2
+    )
+    _, first, inverse, _ = op.emit("Unique", [ordered], {"axis": 0}, outputs=4)
+    turns = op.Sub(op.arange(op.Shape(places)), op.Gather(first, inverse))
+    return op.ScatterElements(turns, origin, turns, axis=0)
+
+
+@lowering("SparseMomentumSGDUpdate")
+def sparse_momentum_sgd_update(op: Emitter, node: Operator) -> list[ir.Value]:
+    """MomentumSGDUpdate of rows; returns the steps, m, w."""
+    g, m, lr, w, indices = node.tensors(5)
+    rate = scalar(op, lr)
+
+    def step(op: Emitter, rows: list[ir.Value], g: ir.Value) -> list[ir.Value]:
+        taken, m = momentum_step(op, node, g, rows[0], rate)
+        return [m, op.Sub(rows[1], taken), taken]
+
+    m, w, taken = by_rows(op, node, indices, [m, w], g, step, results=1)
+    return [taken, m, w]
+
+
+@lowering("SparseAdagrad")
+def sparse_adagrad(op: Emitter, node: Operator) -> list[ir.Value]:
+    """Adagrad of rows."""
+    w, h, indices, g, lr = node.tensors(5)
+    rate = scalar(op, lr)
+
+    def step(op: Emitter, rows: list[ir.Value], g: ir.Value) -> list[ir.Value]:
+        return adagrad_step(op, node, *rows, g, rate)[:2]
+
+    return by_rows(op, node, indices, [w, h], g, step)
+
+
+def _mean_square(op: Emitter, g: ir.Value) -> ir.Value:
+    """Return the mean of g² of each row."""
+    return op.ReduceMean(op.Mul(g, g), [1], keepdims=1)
+
+
+@lowering("RowWiseSparseAdagrad")
+def row_wise_sparse_adagrad(op: Emitter, node: Operator) -> list[ir.Value]:
+    """h ← h + mean of the row's g², w ← w + lr / (√h + epsilon)·g; one h for each row."""
+    w, h, indices, g, lr = node.tensors(5)
+    rate = scalar(op, lr)
+
+    def step(op: Emitter, rows: list[ir.Value], g: ir.Value) -> list[ir.Value]:
+        g = decayed(op, node, rows[0], g)
+        h = op.Add(rows[1], _mean_square(op, g))
+        root = op.Add(op.Sqrt(h), node.args.float("epsilon", 1e-5))
+        return [op.Add(rows[0], op.Mul(op.Div(rate, root), g)), h]
+
+    return by_rows(op, node, indices, [w, h], g, step)
+
+
+@lowering("SparseAdam", "RowWiseSparseAdam")
+def sparse_adam(op: Emitter, node: Operator) -> list[ir.Value]:
+    """Adam of rows, with one v for each row (of the mean of g²) in RowWiseSparseAdam."""
+    w, m, v, indices, g, lr, iteration = node.tensors(7)
+    rate, lr = adam_rate(op, node, iteration), scalar(op, lr)
+    whole_rows = node.type == "RowWiseSparseAdam"
+    rectify = _rectifier(op, node, iteration)
+
+    def step(op: Emitter, rows: list[ir.Value], g: ir.Value) -> list[ir.Value]:
+        w, m, v = rows
+        square = _mean_square(op, g) if whole_rows else op.Mul(g, g)
+        m, v, direction = adam_step(op, node, (m, v), g, square, rate)
+        if rectify is not None:
+            direction = rectify(op, m, direction)
+        return [op.Add(w, op.Mul(direction, lr)), m, v, direction]
+
+    return by_rows(op, node, indices, [w, m, v], g, step, results=1)
+
+
+def _rectifier(
+    op: Emitter, node: Operator, iteration: ir.Value
+) -> Callable[[Emitter, ir.Value, ir.Value], ir.Value] | None:
+    """Return what makes Adam's direction RAdam's, or None where that is not asked for.
+
+    With R = 2 / (1 - beta2) - 1 and ρ = R - 2t·beta2ᵗ / (1 - beta2ᵗ), the direction is scaled by
+    √((ρ - 4)(ρ - 2)R / ((R - 4)(R - 2)ρ)) where ρ ≥ 5, and else is m / (1 - beta1ᵗ).
+    """
+    if node.type != "SparseAdam" or not node.args.bool("enableRAdam", False):
+        return None
+    beta1, beta2 = node.args.float("beta1", 0.9), node.args.float("beta2", 0.999)
+    t = op.cast(op.Add(scalar(op, iteration), 1), ir.DataType.FLOAT)
+    power = op.Pow(beta2, t)
+    limit = 2 / (1 - beta2) - 1
+    rho = op.Sub(limit, op.Div(op.Mul(op.Mul(t, power), 2.0), op.Sub(1.0, power)))
+    part = op.Div(op.Mul(op.Sub(rho, 4.0), op.Sub(rho, 2.0)), rho)
+    factor = op.Sqrt(op.Mul(part, limit / ((limit - 4) * (limit - 2))))
+    certain = op.GreaterOrEqual(rho, 5.0)
+    first = op.Sub(1.0, op.Pow(beta1, t))
+    return lambda op, m, direction: op.Where(certain, op.Mul(direction, factor), op.Div(m, first))
+
+
+@lowering("SparseAdadelta")
+def sparse_adadelta(op: Emitter, node: Operator) -> list[ir.Value]:
+    """Adadelta of rows."""
+    w, m, d, indices, g, lr = node.tensors(6)
+    rate = scalar(op, lr)
+    return by_rows(
+        op, node, indices, [w, m, d], g, lambda op, rows, g: adadelta_step(op, node, rows, g, rate)
+    )
+
+
+@lowering("SparseFtrl")
+def sparse_ftrl(op: Emitter, node: Operator) -> list[ir.Value]:
+    """Ftrl of rows."""
+    w, nz, indices, g = node.tensors(4)
+    alpha = ftrl_alpha(op, node, node.optional(4))
+
+    def step(op: Emitter, rows: list[ir.Value], g: ir.Value) -> list[ir.Value]:
+        pairs = op.Reshape(rows[1], op.Concat(op.Shape(g), [2], axis=0))
+        w, nz = ftrl_step(op, node, rows[0], pairs, g, alpha)
+        return [w, op.Flatten(nz, axis=1)]
+
+    return by_rows(op, node, indices, [w, nz], g, step)
+
+
+@lowering("SparseWngrad")
+def sparse_wngrad(op: Emitter, node: Operator) -> list[ir.Value]:
+    """w ← w + lr / (b + epsilon)·g of rows, b ← b + |g|² / b for the g of all rows."""
+    w, b, indices, g, lr = node.tensors(5)
+    rate = op.Div(scalar(op, lr), op.Add(scalar(op, b), node.args.float("epsilon", 1e-5)))
+
+    def step(op: Emitter, rows: list[ir.Value], g: ir.Value) -> list[ir.Value]:
+        return [op.Add(rows[0], op.Mul(g, rate))]
+
+    (w,) = by_rows(op, node, indices, [w], g, step)
+    return [w, op.Add(b, op.Div(op.ReduceSumSquare(g, keepdims=0), b))]
+
+
+@lowering("SparseStorm")
+def sparse_storm(op: Emitter, node: Operator) -> list[ir.Value]:
+    """Storm of rows, with one rate for all of them."""
+    w, m, sum_square, g, indices, lr = node.tensors(6)
+    rate, new = storm_rate(op, node, sum_square, g, lr)
+
+    def step(op: Emitter, rows: list[ir.Value], g: ir.Value) -> list[ir.Value]:
+        return storm_step(op, node, *rows, g, rate)
+
+    return [*by_rows(op, node, indices, [w, m], g, step), new]
+
+
+@lowering("SparseNormalize")
+def sparse_normalize(op: Emitter, node: Operator) -> ir.Value:
+    """Scale rows to the length `norm`, with use_max_norm only those that are longer."""
+    w, indices = node.tensors(2)
+    norm = node.args.float("norm", 1.0)
+
+    def step(op: Emitter, rows: list[ir.Value], _: ir.Value) -> list[ir.Value]:
+        length = op.ReduceL2(rows[0], [1], keepdims=1)
+        scaled = op.Mul(rows[0], op.Div(norm, op.Add(length, 1e-12)))
+        if node.args.bool("use_max_norm", True):
+            scaled = op.Where(op.Greater(length, norm), scaled, rows[0])
+        return [scaled]
+
+    return by_rows(op, node, indices, [w], op.Gather(w, indices), step)[0]
+
+
+@lowering("SparseLpRegularizer")
+def sparse_lp_regularizer(op: Emitter, node: Operator) -> ir.Value:
+    """Rows move towards 0: by reg_lambda where p is 1, to (1 - reg_lambda)·row where it is 2."""
+    w, indices = node.tensors(2)
+    p, weight = node.args.float("p", 2.0), node.args.float("reg_lambda", 1e-5)
+    if p not in (1.0, 2.0):
+        raise NetDefError(f"{label(node.proto)} has p {p:g}; it must be 1 or 2.")
+
+    def step(op: Emitter, rows: list[ir.Value], _: ir.Value) -> list[ir.Value]:
+        return [op.Mul(rows[0], 1 - weight) if p == 2.0 else shrink(op, rows[0], weight)]
+
+    return by_rows(op, node, indices, [w], op.Gather(w, indices), step)[0]
