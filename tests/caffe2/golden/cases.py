@@ -56,13 +56,21 @@ class Case:
         if not path.exists():
             return {}
         with np.load(path, allow_pickle=True) as data:
-            return {name: data[name] for name in data}
+            return {name: _text(data[name]) for name in data}
 
     @property
     def skipped(self) -> set[str]:
         """Blobs that are random, or were never written."""
         names = self.meta.get("nondeterministic_blobs", [])
         return {*names, *self.meta.get("uninitialized_blobs", [])}
+
+
+def _text(array: np.ndarray) -> np.ndarray:
+    """Return an array of byte strings as one of strings, which the engines take and give."""
+    if array.dtype.kind != "O":
+        return array
+    text = [each.decode() if isinstance(each, bytes) else each for each in array.flat]
+    return np.array(text, object).reshape(array.shape)
 
 
 def cases(*groups: str) -> list[Case]:

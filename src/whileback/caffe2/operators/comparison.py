@@ -69,6 +69,8 @@ def where(op: Emitter, node: Operator) -> ir.Value:
     C, X, Y = node.tensors(3)
     if node.type == "Conditional" or node.args.bool("broadcast_on_rows", False):
         C = op.Reshape(C, [-1] + [1] * (known_rank(node, X) - 1))
+    if X.dtype == ir.DataType.BOOL:  # for which ONNX Runtime 1.32 has no Where
+        return op.Or(op.And(C, X), op.And(op.Not(C), Y))
     return op.Where(C, X, Y)
 
 

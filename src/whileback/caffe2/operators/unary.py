@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from whileback.caffe2.operators.elementwise import gradient_reads
@@ -22,7 +23,7 @@ from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 LARGEST = 3.4028234663852886e38  # of float32
 
 gradient_reads("X dY", "Abs", "Acos", "Asin", "Atan", "Cos", "Erf", "Logit", "Sin", "Tan")
-gradient_reads("dY X", "Cosh", "Cube", "Sinh")
+gradient_reads("dY X", "Cosh", "Sinh")
 gradient_reads("Y dY", "Clip", "Reciprocal")
 gradient_reads("dY Y", "Cbrt", "Rsqrt")
 not_differentiable("it is constant between its jumps", "Ceil", "Floor", "Sign", "StumpFunc")
@@ -71,6 +72,19 @@ def cube(op: Emitter, node: Operator) -> ir.Value:
     """Y = X³."""
     (X,) = node.tensors(1)
     return op.Mul(op.Mul(X, X), X)
+
+
+@lowering("CubeGradient")
+def cube_gradient(op: Emitter, node: Operator) -> ir.Value:
+    """dX = 3·dY·X²."""
+    dY, X = node.tensors(2)
+    return op.Mul(op.Mul(dY, op.constant(3, dY.dtype)), op.Mul(X, X))
+
+
+@gradient_operator("Cube")
+def cube_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
+    """dX = CubeGradient(dY, X)."""
+    return grad.emit("CubeGradient", [dys[0], *op.input], of=op.input, like=op)
 
 
 @gradient_operator("Sqrt")
@@ -158,7 +172,7 @@ def is_member_of(op: Emitter, node: Operator) -> ir.Value:
     """Y tells whether X is one of the values in `value`."""
     (X,) = node.tensors(1)
     if X.dtype == ir.DataType.STRING:
-        found = op.Equal(op.Unsqueeze(X, [-1]), op.constant(node.args.strings("value")))
+        found = op.Equal(op.Unsqueeze(X, [-1]), np.array(node.args.strings("value"), object))
     else:
         members = op.constant(node.args.ints("value"), ir.DataType.INT64)
         found = op.Equal(op.Unsqueeze(op.cast(X, ir.DataType.INT64), [-1]), members)
