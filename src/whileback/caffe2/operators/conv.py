@@ -1,0 +1,131 @@
+"""Convolutions and transposed convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from whileback.caffe2.operators.orders import from_nchw, to_nchw
+from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
+from whileback.caffe2.operators.shapes import known_rank
+from whileback.caffe2.operators.windows import per_axis, window_over
+from whileback.caffe2.reading.emitter import Emitter
+from whileback.errors import UnsupportedError
+from whileback.formats.caffe2.arguments import Arguments, add_argument, label
+from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
+
+Convolution = Callable[[Emitter, Operator, ir.Value, ir.Value, ir.Value | None], ir.Value]
+
+
+def _convolution(
+    op: Emitter, node: Operator, X: ir.Value, W: ir.Value, B: ir.Value | None = None
+) -> ir.Value:
+    X, W = to_nchw(op, node, X), to_nchw(op, node, W)
+    attributes = window_over(node, X).attributes
+    return from_nchw(op, node, op.Conv(X, W, B, group=node.args.int("group", 1), **attributes))
+
+
+def _transposed(
+    op: Emitter, node: Operator, X: ir.Value, W: ir.Value, B: ir.Value | None = None
+) -> ir.Value:
+    X, W = to_nchw(op, node, X), to_nchw(op, node, W)
+    attributes = window_over(node, X).attributes
+    attributes |= _adjusted(node, attributes["pads"], attributes["strides"])
+    Y = op.ConvTranspose(X, W, B, group=node.args.int("group", 1), **attributes)
+    return from_nchw(op, node, Y)
+
+
+def _adjusted(node: Operator, pads: Sequence[int], strides: Sequence[int]) -> dict[str, list[int]]:
+    """Return the attributes of which `adj` makes the end of each axis longer.
+
+    Caffe2 reads no dilation here.
+    """
+    count = len(strides)
+    longer = per_axis(node, "adj", "hw", count, 0)
+    ends = [pad - more for pad, more in zip(pads[count:], longer, strict=True)]
+    beyond = [max(-end, 0) for end in ends]
+    if any(each >= stride for each, stride in zip(beyond, strides, strict=True) if each):
+        raise UnsupportedError(
+            f"{label(node.proto)} has adj {longer}, which goes {beyond} beyond the padding; it "
+            f"must be less than the stride {list(strides)}."
+        )
+    return {
+        "pads": [*pads[:count], *(max(end, 0) for end in ends)],
+        "output_padding": beyond,
+        "dilations": [1] * count,
+    }
+
+
+@lowering("Conv", "Conv1D", "Conv2D", "Conv3D")
+def conv(op: Emitter, node: Operator) -> ir.Value:
+    """Y[n,m,o] = Σ W[m,c,k]·X[n,c,stride·o + dilation·k - pad] + B[m], within each group."""
+    X, W = node.tensors(2)
+    return _convolution(op, node, X, W, node.optional(2))
+
+
+@lowering("ConvRelu")
+def conv_relu(op: Emitter, node: Operator) -> ir.Value:
+    """Y = max(Conv(X, W, B), 0)."""
+    return op.Relu(conv(op, node))
+
+
+@lowering("ConvTranspose")
+def conv_transpose(op: Emitter, node: Operator) -> ir.Value:
+    """Y[n,m,stride·i + k - pad] = Σ W[c,m,k]·X[n,c,i] + B[m], and `adj` elements more."""
+    X, W = node.tensors(2)
+    return _transposed(op, node, X, W, node.optional(2))
+
+
+@lowering("ConvGradient", "Conv1DGradient", "Conv2DGradient", "Conv3DGradient")
+def conv_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
+    """The gradients of W, B and X, from X, W and dY; without that of B if there was `no_bias`."""
+    return _gradients(op, node, _convolution)
+
+
+@lowering("ConvTransposeGradient")
+def conv_transpose_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
+    """The gradients of W, B and X, from X, W and dY; without that of B if there was `no_bias`."""
+    return _gradients(op, node, _transposed)
+
+
+def _gradients(op: Emitter, node: Operator, forward: Convolution) -> list[ir.Value]:
+    X, W, dY = node.tensors(3)
+    dX, dW = op.pullback(lambda op, X, W: forward(op, node, X, W, None), [X, W], [dY])
+    if node.args.bool("no_bias", False):
+        return [dW, dX]
+    planes = to_nchw(op, node, dY)
+    others = [axis for axis in range(known_rank(node, planes)) if axis != 1]
+    return [dW, op.ReduceSum(planes, others, keepdims=0), dX]
+
+
+@gradient_operator("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose")
+def conv_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
+    """dW, dB, dX = ConvGradient(X, W, dY): no dB with `no_bias`, no dX for want of a gradient."""
+    X, W, *B = op.input
+    of = [W, *B] if Arguments(op).bool("no_gradient_to_input", False) else [W, *B, X]
+    like = _with_bias(op, bool(B))
+    dW, *others = grad.emit(f"{op.type}Gradient", [X, W, dys[0]], of, like)
+    dB, dX = others[: len(B)], [*others[len(B) :], None][0]
+    return [dX, dW, *dB]
+
+
+def _with_bias(op: OperatorDef, bias: bool) -> OperatorDef:
+    """Return the operator with `no_bias` if it has none, as the gradient operators need it."""
+    like = OperatorDef()
+    like.CopyFrom(op)
+    del like.arg[:]
+    like.arg.extend(arg for arg in op.arg if arg.name != "no_bias")
+    if not bias:
+        add_argument(like, "no_bias", 1)
+    return like
+
+
+@gradient_operator("ConvRelu")
+def conv_relu_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
+    """dS = ReluGradient(Y, dY); dW, dB, dX = ConvGradient(X, W, dS)."""
+    dS = grad.emit("ReluGradient", [op.output[0], dys[0]], op.output, op)
+    like = OperatorDef()
+    like.CopyFrom(op)
+    like.type = "Conv"
+    return conv_maker(grad, like, dS)

@@ -1,0 +1,253 @@
+"""The windows that convolutions and pools slide over images: kernel, stride, dilation, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from math import ceil, prod
+from typing import Any
+
+import onnx_ir as ir
+
+from whileback.caffe2.operators.registry import Operator
+from whileback.caffe2.operators.shapes import known_rank
+from whileback.caffe2.reading.emitter import Emitter
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import label
+from whileback.graph.shapes import describe
+
+__all__ = ["Window", "fold", "padded", "per_axis", "plane_window", "unfold", "window_over"]
+
+
+class _LegacyPad(IntEnum):
+    """What the argument `legacy_pad` holds."""
+
+    NOTSET = 0
+    VALID = 1
+    SAME = 2
+    CAFFE = 3
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window, a number for each spatial axis.
+
+    Attributes:
+        kernel: how many elements it reads.
+        strides: how far it moves.
+        dilations: the distance between the elements that it reads.
+        pads: at the begins of all axes, then at their ends.
+    """
+
+    kernel: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    pads: Sequence[int]
+
+    @property
+    def axes(self) -> list[int]:
+        """The axes of images in the order NCHW that it slides over."""
+        return list(range(2, 2 + len(self.kernel)))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of ONNX's operators."""
+        return {
+            "kernel_shape": self.kernel,
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "pads": self.pads,
+        }
+
+
+def per_axis(
+    node: Operator, name: str, sides: str, count: int, default: int | None = None
+) -> list[int]:
+    """Return an argument that has a number for each axis, or for each end of each axis.
+
+    It may be given as a list, in the plural; or as one number for all; or as a number for each
+    side, which counts only if all sides are there.
+
+    Args:
+        node: the operator.
+        name: the argument in the singular, such as "pad".
+        sides: what is appended for the sides of a plane, such as "tlbr".
+        count: how many numbers are needed.
+        default: what each is without the argument.
+
+    Raises: NetDefError if it is missing and has no default, or has another length.
+    """
+    args, named = node.args, [f"{name}_{side}" for side in sides]
+    found = args.ints(f"{name}s", [])
+    if not found and args.has(name):
+        return [args.int(name)] * count
+    if not found and all(args.has(side) for side in named):
+        found = [args.int(side) for side in named]
+    if not found:
+        return [args.int(name, default)] * count
+    if len(found) != count:
+        raise NetDefError(
+            f"{label(node.proto)} has '{name}s' {found}, where its input needs {count} numbers."
+        )
+    return found
+
+
+def window_over(node: Operator, X: ir.Value) -> Window:
+    """Return the window that an operator slides over images in the order NCHW.
+
+    Raises: NetDefError if an argument is malformed, or if `legacy_pad` needs sizes that are not
+        known.
+    """
+    count = _spatial_axes(node, X)
+    window = Window(
+        per_axis(node, "kernel", "hw", count),
+        per_axis(node, "stride", "hw", count, 1),
+        per_axis(node, "dilation", "hw", count, 1),
+        per_axis(node, "pad", "tlbr", 2 * count, 0),
+    )
+    return _legacy_padded(node, X, _positive(node, window))
+
+
+def plane_window(node: Operator) -> Window:
+    """Return the window of Im2Col and Col2Im, where a side's argument goes before that for both.
+
+    Raises: NetDefError if an argument is malformed.
+    """
+
+    def sides(name: str, default: int | None = None) -> list[int]:
+        both = node.args.int(name, default) if node.args.has(name) else default
+        return [node.args.int(f"{name}_{side}", both) for side in "hw"]
+
+    pads = [node.args.int("pad", 0)] * 4
+    window = Window(sides("kernel"), sides("stride", 1), sides("dilation", 1), pads)
+    return _positive(node, window)
+
+
+def _positive(node: Operator, window: Window) -> Window:
+    if min(*window.kernel, *window.strides, *window.dilations) < 1:
+        raise NetDefError(
+            f"{label(node.proto)} has kernel {window.kernel}, stride {window.strides} and "
+            f"dilation {window.dilations}; all of them must be positive."
+        )
+    return window
+
+
+def _spatial_axes(node: Operator, X: ir.Value) -> int:
+    """Return over how many axes a window slides: all but batch and channels."""
+    count = known_rank(node, X) - 2
+    if count < 1:
+        raise NetDefError(
+            f"{label(node.proto)} slides a window over images, but its input is {describe(X)}. "
+            "Give it batch, channels, and at least one more axis."
+        )
+    return count
+
+
+def _legacy_padded(node: Operator, X: ir.Value, window: Window) -> Window:
+    """Replace the padding by what `legacy_pad` says."""
+    number = node.args.int("legacy_pad", 0)
+    if number not in list(_LegacyPad):
+        raise NetDefError(f"{label(node.proto)} has legacy_pad {number}, not 0, 1, 2 or 3.")
+    legacy = _LegacyPad(number)
+    if legacy == _LegacyPad.NOTSET:
+        return window
+    if legacy != _LegacyPad.CAFFE and any(window.pads):
+        raise NetDefError(
+            f"{label(node.proto)} has legacy_pad {number}, which says the padding, and padding "
+            f"{window.pads}. Remove one of them."
+        )
+    if legacy == _LegacyPad.VALID:
+        return window
+    if set(window.dilations) != {1}:
+        raise NetDefError(f"{label(node.proto)} has dilation, which legacy_pad does not allow.")
+    sizes = _known_sizes(node, X)
+    axes = zip(sizes, window.kernel, window.strides, window.pads, strict=False)
+    find = _same if legacy == _LegacyPad.SAME else _caffe
+    ends = [find(*axis) for axis in axes]
+    pads = [*(begin for begin, _ in ends), *(end for _, end in ends)]
+    return replace(window, pads=pads)
+
+
+def _known_sizes(node: Operator, X: ir.Value) -> list[int]:
+    """Return the sizes of an image.
+
+    Raises: NetDefError if one is not known.
+    """
+    sizes = list(X.shape or ())[2:]
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) < len(sizes):
+        raise NetDefError(
+            f"{label(node.proto)} has legacy_pad, for which the height and the width of its "
+            "images have to be known. Give them as numbers, with --input."
+        )
+    return known
+
+
+def _same(size: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
+    """Return the padding with which there are size/stride windows, the larger half at the end."""
+    total = max((ceil(size / stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def _caffe(size: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
+    """Return the padding of the old Caffe: its last window may reach beyond the end.
+
+    It must begin before that, where there is padding.
+    """
+    windows = ceil((size + 2 * pad - kernel) / stride) + 1
+    if pad > 0 and (windows - 1) * stride >= size + pad:
+        windows -= 1
+    return pad, max((windows - 1) * stride + kernel - size - pad, 0)
+
+
+def padded(
+    op: Emitter,
+    X: ir.Value,
+    pads: Sequence[int],
+    axes: Sequence[int],
+    mode: str = "constant",
+    value: float | None = None,
+) -> ir.Value:
+    """Return X padded at the begins of some axes, and then at their ends; cut where negative.
+
+    All axes are listed: when ONNX Runtime 1.32 moves a Transpose across a Pad, it mistakes the
+    pads of a few axes for those of all.
+    """
+    count = len(X.shape or ())
+    begins, ends = [0] * count, [0] * count
+    for k, axis in enumerate(axes):
+        begins[axis], ends[axis] = pads[k], pads[k + len(axes)]
+    return op.Pad(X, [*begins, *ends], value, mode=mode)
+
+
+def unfold(op: Emitter, X: ir.Value, window: Window) -> ir.Value:
+    """Return what each window reads.
+
+    Shapes: X[N,C,H,W] → [N,C,kernel_h,kernel_w,windows_h,windows_w], for any number of axes.
+    """
+    found = padded(op, X, window.pads, window.axes) if any(window.pads) else X
+    for k in reversed(range(len(window.kernel))):
+        found = op.Gather(found, _places(op, found, window, k), axis=2 + k)
+    kernel_axes = range(2, 2 + 2 * len(window.kernel), 2)
+    return op.Transpose(found, perm=[0, 1, *kernel_axes, *(axis + 1 for axis in kernel_axes)])
+
+
+def _places(op: Emitter, X: ir.Value, window: Window, k: int) -> ir.Value:
+    """Return which elements of an axis the windows read, as [element of the window, window]."""
+    kernel, stride, dilation = window.kernel[k], window.strides[k], window.dilations[k]
+    last = op.Sub(op.dim(X, 2 + k), (kernel - 1) * dilation)
+    starts = op.Range(0, op.Squeeze(last, [0]), stride)
+    return op.Add(starts, op.Unsqueeze(op.Range(0, kernel * dilation, dilation), [1]))
+
+
+def fold(op: Emitter, columns: ir.Value, image: ir.Value, window: Window) -> ir.Value:
+    """Add up what each window holds at the places it was read from: the transpose of `unfold`.
+
+    Shapes: columns[N,C,kernel_h,kernel_w,windows_h,windows_w], or any with the same elements →
+        the shape of the image.
+    """
+    rows = op.Mul(op.dim(image, 1), prod(window.kernel))
+    flat = op.Reshape(columns, op.Concat([0], rows, [-1], axis=0))
+    attributes = {name: each for name, each in window.attributes.items() if name != "kernel_shape"}
+    return op.Col2Im(flat, op.Shape(image, start=2), list(window.kernel), **attributes)
