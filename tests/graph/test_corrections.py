@@ -65,3 +65,18 @@ def test_what_is_broadcast_or_compressed_has_an_unknown_rank_then_so_has_the_res
 
 def test_the_default_of_an_input_tells_nothing():
     assert inferred("float[2,3] x, int64[1] a = {0}", "y = Unsqueeze(x, a)") == "FLOAT[?]"
+
+
+@pytest.mark.parametrize(
+    ("signature", "body", "wanted"),
+    [
+        ("int64[2] s", "y = ConstantOfShape(s)", "FLOAT[_d0,_d1]"),
+        ("int64[0] s", "y = ConstantOfShape(s)", "FLOAT[]"),
+        ("int64[N] s", "y = ConstantOfShape(s)", "FLOAT[?]"),
+        ("float[3] x, int64[2] s", "y = Expand(x, s)", "FLOAT[_d0,_d1]"),
+        ("float[1,2,3] x, int64[1] s", "y = Expand(x, s)", "FLOAT[_d0,_d1,_d2]"),
+        ("float[2,3] x, int64[2] s", "y = Tile(x, s)", "FLOAT[_d0,_d1]"),
+    ],
+)
+def test_a_shape_given_at_run_time_tells_the_rank(signature, body, wanted):
+    assert inferred(signature, body) == wanted

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
 
-__all__ = ["defaults_hidden", "forget_guesses", "infer_rank", "is_misjudged", "joined"]
+__all__ = ["defaults_hidden", "fill_rank", "forget_guesses", "infer_rank", "is_misjudged", "joined"]
 
 NewDim = Callable[[], ir.SymbolicDim]
 
@@ -54,6 +54,27 @@ def infer_rank(node: ir.Node, new_dim: NewDim) -> None:
     Y.type = Y.type or X.type
     if X.shape is not None and Y.shape is None:
         Y.shape = ir.Shape([new_dim() for _ in X.shape])
+
+
+def fill_rank(node: ir.Node, new_dim: NewDim) -> None:
+    """Give an output of which the inference says nothing the rank that it surely has."""
+    Y = node.outputs[0]
+    rank = _certain_rank(node) if Y.shape is None else None
+    if rank is not None:
+        Y.shape = ir.Shape([new_dim() for _ in range(rank)])
+
+
+def _certain_rank(node: ir.Node) -> int | None:
+    shapes = [value.shape for value in node.inputs if value is not None]
+    if not shapes or any(shape is None for shape in shapes):
+        return None
+    ranks = [len(shape) for shape in shapes if shape is not None]
+    if is_standard(node, "Tile"):
+        return ranks[0]
+    if is_standard(node, "ConstantOfShape", "Expand"):
+        length = shapes[-1][0] if shapes[-1] else None
+        return max(length, *ranks[:-1], 0) if isinstance(length, int) else None
+    return None
 
 
 def forget_guesses(node: ir.Node, new_dim: NewDim) -> None:

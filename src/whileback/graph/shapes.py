@@ -21,6 +21,7 @@ from onnx_shape_inference import (
 from whileback.errors import GraphError
 from whileback.graph.corrections import (
     defaults_hidden,
+    fill_rank,
     forget_guesses,
     infer_rank,
     is_misjudged,
@@ -199,6 +200,7 @@ class Shapes:
                 value.shape = without_symbols(value.shape)
         if self._apply(function, node):
             forget_guesses(node, self.new_dim)
+            fill_rank(node, self.new_dim)
             declared = [
                 fill_symbols(v.shape, d) for v, d in zip(node.outputs, declared, strict=True)
             ]

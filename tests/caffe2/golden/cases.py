@@ -67,7 +67,7 @@ class Case:
 
 def _text(array: np.ndarray) -> np.ndarray:
     """Return an array of byte strings as one of strings, which the engines take and give."""
-    if array.dtype.kind != "O":
+    if array.dtype.kind not in "OS":
         return array
     text = [each.decode() if isinstance(each, bytes) else each for each in array.flat]
     return np.array(text, object).reshape(array.shape)
