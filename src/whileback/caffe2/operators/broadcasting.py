@@ -44,6 +44,11 @@ def axes_from(node: Operator, A: ir.Value, B: ir.Value) -> list[int]:
     if axis is None or size(B) == 1:
         return []
     own, whole = known_rank(node, B), known_rank(node, A)
+    if own > whole:
+        raise NetDefError(
+            f"{label(node.proto)} lays a tensor of rank {own} along one of rank {whole}. "
+            "Swap them, or leave out the argument 'broadcast'."
+        )
     if not 0 <= axis <= whole - own:
         raise NetDefError(
             f"{label(node.proto)} lays a tensor of rank {own} along the axes from {axis} on of one "
