@@ -13,11 +13,15 @@ from whileback.caffe2.operators import conv as conv
 from whileback.caffe2.operators import copies as copies
 from whileback.caffe2.operators import fills as fills
 from whileback.caffe2.operators import gather as gather
+from whileback.caffe2.operators import ids as ids
 from whileback.caffe2.operators import images as images
 from whileback.caffe2.operators import layout as layout
 from whileback.caffe2.operators import learning_rate as learning_rate
+from whileback.caffe2.operators import lengths as lengths
 from whileback.caffe2.operators import losses as losses
+from whileback.caffe2.operators import masks as masks
 from whileback.caffe2.operators import optimizers as optimizers
+from whileback.caffe2.operators import partition as partition
 from whileback.caffe2.operators import piecewise as piecewise
 from whileback.caffe2.operators import pooling as pooling
 from whileback.caffe2.operators import powers as powers
@@ -27,6 +31,7 @@ from whileback.caffe2.operators import ranges as ranges
 from whileback.caffe2.operators import reshape as reshape
 from whileback.caffe2.operators import scaling as scaling
 from whileback.caffe2.operators import segments as segments
+from whileback.caffe2.operators import sequences as sequences
 from whileback.caffe2.operators import slices as slices
 from whileback.caffe2.operators import softmax as softmax
 from whileback.caffe2.operators import sparse as sparse

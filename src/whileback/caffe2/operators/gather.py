@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import (
+    Gradient,
     Gradients,
     Operator,
     Slices,
     gradient_operator,
     lowering,
 )
+from whileback.caffe2.operators.rows import blank_row, put_rows_back, rows_of_ranges, starts, wide
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
@@ -51,7 +53,7 @@ def batch_gather_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
 
 
 @gradient_operator("Gather")
-def gather_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | Slices | None]:
+def gather_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[Gradient]:
     """Rows of dX along the first axis are rows of dY: a sparse gradient without operators.
 
     It is dense with `dense_gradient`, and along another axis.
@@ -66,7 +68,65 @@ def gather_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[s
 
 
 @gradient_operator("BatchGather")
-def batch_gather_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
+def batch_gather_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[Gradient]:
     """dX = BatchGatherGradient(X, indices, dY)."""
     X, indices = op.input
     return [*grad.emit("BatchGatherGradient", [X, indices, dys[0]], of=[X], like=op), None]
+
+
+@lowering("GatherRanges")
+def gather_ranges(op: Emitter, node: Operator) -> list[ir.Value]:
+    """The elements of X in ranges (start, length), and how many there are for each row of them."""
+    X, ranges = node.tensors(2)
+    first, lengths = _parts(op, ranges)
+    rows = rows_of_ranges(op, *(op.Reshape(each, [-1]) for each in (first, lengths)))
+    return [op.Gather(X, rows), op.cast(op.ReduceSum(lengths, [1], keepdims=0), ir.DataType.INT32)]
+
+
+def _parts(op: Emitter, ranges: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Return the starts and the lengths of ranges, INT64."""
+    first, lengths = (op.Gather(wide(op, ranges), part, axis=-1) for part in (0, 1))
+    return first, lengths
+
+
+@lowering("LengthsGather")
+def lengths_gather(op: Emitter, node: Operator) -> ir.Value:
+    """The rows of the segments with given numbers, one segment after the other."""
+    X, lengths, indices = node.tensors(3)
+    chosen = [op.Gather(each, indices) for each in (starts(op, lengths), wide(op, lengths))]
+    return op.Gather(X, rows_of_ranges(op, *chosen))
+
+
+@gradient_operator("GatherRanges", "LengthsGather")
+def ranges_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[Gradient]:
+    """dX is dY added up where each element or row came from."""
+    return [put_rows_back(grad, op, dys[0]), *[None for _ in op.input[1:]]]
+
+
+@lowering("GatherRangesToDense")
+def gather_ranges_to_dense(op: Emitter, node: Operator) -> list[ir.Value]:
+    """For each feature the elements of its range in each example, zeros if the length is another.
+
+    A key for each element orders those of a range.
+    """
+    X, ranges = node.tensors(2)
+    key = node.optional(2)
+    first, lengths = _parts(op, ranges)
+    return [
+        _feature(op, X, key, op.Gather(first, j, axis=1), op.Gather(lengths, j, axis=1), length)
+        for j, length in enumerate(node.args.ints("lengths"))
+    ]
+
+
+def _feature(
+    op: Emitter, X: ir.Value, key: ir.Value | None, first: ir.Value, lengths: ir.Value, width: int
+) -> ir.Value:
+    """Return one feature, [examples, width]."""
+    own = op.Add(op.Unsqueeze(first, [1]), list(range(width)))
+    right = op.Unsqueeze(op.Equal(lengths, width), [1])
+    places = op.Where(right, own, op.dim(X, 0))
+    if key is not None:
+        keys = op.Gather(op.Concat(key, blank_row(op, key), axis=0), places)
+        order = op.emit("TopK", [keys, [width]], {"axis": 1, "largest": 0}, outputs=2)[1]
+        places = op.GatherElements(places, order, axis=1)
+    return op.Gather(op.Concat(X, blank_row(op, X), axis=0), places)
