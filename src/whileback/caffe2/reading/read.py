@@ -11,8 +11,9 @@ import onnx_ir as ir
 
 from whileback.caffe2 import operators as _registered  # noqa: F401
 from whileback.caffe2.operators.registry import lowerings
+from whileback.caffe2.reading import counters as _counters  # noqa: F401
 from whileback.caffe2.reading.emitter import Emitter
-from whileback.caffe2.reading.reader import Reader, controls
+from whileback.caffe2.reading.reader import Reader, State, controls
 from whileback.errors import ArgumentError, UnsupportedError, nearest
 from whileback.formats.caffe2.arguments import subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef
@@ -94,8 +95,9 @@ def read(
         value.shape = ir.Shape(array.shape)
         graph.register_initializer(value)
         reader.write(name, value)
+    given = dict(reader.state)
     reader.run(net)
-    found = _outputs(reader, net, outputs)
+    found = _outputs(reader, net, given, outputs)
     return _finished(op, found)
 
 
@@ -120,8 +122,12 @@ def check_readable(net: NetDef) -> None:
         )
 
 
-def _outputs(reader: Reader, net: NetDef, wanted: Sequence[str] | None) -> dict[str, ir.Value]:
-    written = dict.fromkeys(name for op in net.op for name in op.output)
+def _outputs(
+    reader: Reader, net: NetDef, given: State, wanted: Sequence[str] | None
+) -> dict[str, ir.Value]:
+    state, cells = reader.state, list(reader.workspace.items())
+    changed = [name for name, cell in cells if state.get(cell) is not given.get(cell)]
+    written = dict.fromkeys([*(name for op in net.op for name in op.output), *changed])
     found: dict[str, ir.Value] = {}
     for name in wanted or net.external_output or written:
         content = reader.content(name)

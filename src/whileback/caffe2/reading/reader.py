@@ -20,7 +20,7 @@ from whileback.errors import NetDefError, WhilebackError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
 
-__all__ = ["Cell", "Content", "Opaque", "Reader", "controls"]
+__all__ = ["Cell", "Content", "Opaque", "Reader", "State", "controls"]
 
 
 class Cell:
