@@ -7,7 +7,14 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["whileback", "whileback.api", "whileback.errors", "whileback.graph.names"]
+    "module",
+    [
+        "whileback",
+        "whileback.api",
+        "whileback.caffe2.workspace",
+        "whileback.errors",
+        "whileback.graph.names",
+    ],
 )
 def test_examples(module: str) -> None:
     import onnx
