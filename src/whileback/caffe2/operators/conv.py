@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
 from whileback.caffe2.operators.orders import from_nchw, to_nchw
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
 from whileback.caffe2.operators.shapes import known_rank
-from whileback.caffe2.operators.windows import per_axis, window_over
+from whileback.caffe2.operators.windows import LegacyPad, legacy_window, per_axis, window_over
 from whileback.caffe2.reading.emitter import Emitter
-from whileback.errors import UnsupportedError
+from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import Arguments, add_argument, label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
@@ -22,39 +23,33 @@ def _convolution(
     op: Emitter, node: Operator, X: ir.Value, W: ir.Value, B: ir.Value | None = None
 ) -> ir.Value:
     X, W = to_nchw(op, node, X), to_nchw(op, node, W)
-    attributes = window_over(node, X).attributes
+    attributes = legacy_window(node, X).attributes
     return from_nchw(op, node, op.Conv(X, W, B, group=node.args.int("group", 1), **attributes))
 
 
 def _transposed(
     op: Emitter, node: Operator, X: ir.Value, W: ir.Value, B: ir.Value | None = None
 ) -> ir.Value:
+    """Emit a ConvTranspose; Caffe2 reads no dilation here, and pads as `pad` says alone."""
+    if node.args.int("legacy_pad", 0) == LegacyPad.CAFFE:
+        raise NetDefError(f"{label(node.proto)} has legacy_pad 3, which only Conv and pools have.")
     X, W = to_nchw(op, node, X), to_nchw(op, node, W)
-    attributes = window_over(node, X).attributes
-    attributes |= _adjusted(node, attributes["pads"], attributes["strides"])
-    Y = op.ConvTranspose(X, W, B, group=node.args.int("group", 1), **attributes)
+    window = replace(window_over(node, X), dilations=[1] * (known_rank(node, X) - 2))
+    more = _adjustment(node, window.strides)
+    group = node.args.int("group", 1)
+    Y = op.ConvTranspose(X, W, B, group=group, output_padding=more, **window.attributes)
     return from_nchw(op, node, Y)
 
 
-def _adjusted(node: Operator, pads: Sequence[int], strides: Sequence[int]) -> dict[str, list[int]]:
-    """Return the attributes of which `adj` makes the end of each axis longer.
-
-    Caffe2 reads no dilation here.
-    """
-    count = len(strides)
-    longer = per_axis(node, "adj", "hw", count, 0)
-    ends = [pad - more for pad, more in zip(pads[count:], longer, strict=True)]
-    beyond = [max(-end, 0) for end in ends]
-    if any(each >= stride for each, stride in zip(beyond, strides, strict=True) if each):
-        raise UnsupportedError(
-            f"{label(node.proto)} has adj {longer}, which goes {beyond} beyond the padding; it "
-            f"must be less than the stride {list(strides)}."
+def _adjustment(node: Operator, strides: Sequence[int]) -> list[int]:
+    """Return by how much each axis becomes longer at its end."""
+    more = per_axis(node, "adj", "hw", len(strides), 0)
+    if any(not 0 <= each < stride for each, stride in zip(more, strides, strict=True)):
+        raise NetDefError(
+            f"{label(node.proto)} has adj {more} and stride {strides}; adj must be less than the "
+            "stride, and not negative."
         )
-    return {
-        "pads": [*pads[:count], *(max(end, 0) for end in ends)],
-        "output_padding": beyond,
-        "dilations": [1] * count,
-    }
+    return more
 
 
 @lowering("Conv", "Conv1D", "Conv2D", "Conv3D")

@@ -9,12 +9,14 @@ import onnx_ir as ir
 
 from whileback.caffe2.operators.orders import from_nchw, is_nhwc, to_nchw
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
+from whileback.caffe2.operators.replay import replayed_gradient
 from whileback.caffe2.operators.shapes import known_rank
 from whileback.caffe2.operators.windows import fold, padded, per_axis, plane_window, unfold
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
+from whileback.graph.constants import known_floats
 from whileback.graph.shapes import describe, same_shape
 
 NEAREST = {
@@ -25,39 +27,26 @@ NEAREST = {
 BILINEAR = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
 
 
-def _normalized(op: Emitter, node: Operator, X: ir.Value) -> list[ir.Value]:
-    """Return Y and S; S is a convolution along the axis of the channels alone."""
-    size, nhwc = node.args.int("size"), is_nhwc(node)
+@lowering("LRN")
+def lrn(op: Emitter, node: Operator) -> list[ir.Value]:
+    """Y = X/S^beta, S = bias + alpha/size·Σ X² over `size` channels beside; both are outputs.
+
+    S is a convolution along the axis of the channels alone.
+    """
+    (X,), size, nhwc = node.tensors(1), node.args.int("size"), is_nhwc(node)
     if size < 1:
         raise NetDefError(f"{label(node.proto)} has size {size}; it must be positive.")
-    share = node.args.float("alpha", 0.0) / size
     before, after = (size - 1) // 2, size // 2
-    weight = op.constant(np.full((1, 1, size, 1), share), X.dtype)
+    share = np.full((1, 1, size, 1), node.args.float("alpha", 0.0) / size)
     bias = op.constant([node.args.float("bias", 1.0)], X.dtype)
     target = [[-1, 1], op.dim(X, -1), [1]] if nhwc else [[0, 1], op.dim(X, 1), [-1]]
     squares = op.Reshape(op.Mul(X, X), op.Concat(*target, axis=0))
-    S = op.reshape(op.Conv(squares, weight, bias, pads=[before, 0, after, 0]), X)
+    sums = op.Conv(squares, op.constant(share, X.dtype), bias, pads=[before, 0, after, 0])
+    S = op.reshape(sums, X)
     return [op.Mul(X, op.Pow(S, -node.args.float("beta", 0.0))), S]
 
 
-@lowering("LRN")
-def lrn(op: Emitter, node: Operator) -> list[ir.Value]:
-    """Y = X/S^beta, S = bias + alpha/size·Σ X² over `size` channels beside; both are outputs."""
-    return _normalized(op, node, *node.tensors(1))
-
-
-@lowering("LRNGradient")
-def lrn_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
-    """The gradient of X, from X, Y and dY."""
-    X, _, dY = node.tensors(3)
-    return op.pullback(lambda op, X: _normalized(op, node, X), [X], [dY])
-
-
-@gradient_operator("LRN")
-def lrn_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
-    """dX = LRNGradient(X, Y, dY)."""
-    inputs = [op.input[0], op.output[0], dys[0]]
-    return grad.emit("LRNGradient", inputs, of=op.input, like=op)
+replayed_gradient("X0 Y0 dY0", "X0", "LRN")
 
 
 def _mode(node: Operator) -> str:
@@ -107,87 +96,52 @@ def pad_image_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> lis
     return grad.emit("PadImageGradient", dys, of=op.input, like=op)
 
 
-def _scales(node: Operator, *sides: str) -> list[float]:
+def _scales(op: Emitter, node: Operator, *sides: str) -> ir.Value:
+    """Return the scales of the last axes: from the second input, or from the arguments."""
+    given = node.optional(1)
+    if given is not None:
+        return given
     scales = [node.args.float(f"{side}_scale", 1.0) for side in sides]
     if min(scales) <= 0:
         raise NetDefError(f"{label(node.proto)} has scales {scales}; they must be positive.")
-    return scales
+    return op.constant(scales, ir.DataType.FLOAT)
 
 
-def _resized(
-    op: Emitter, X: ir.Value, scales: ir.Value | Sequence[float], how: dict[str, str]
-) -> ir.Value:
-    """Return images NCHW in another size; the scales are those of the last axes."""
-    if not isinstance(scales, ir.Value):
-        scales = op.constant(scales, ir.DataType.FLOAT)
+def _resized(op: Emitter, X: ir.Value, scales: ir.Value, how: dict[str, str]) -> ir.Value:
+    """Return images in the order NCHW in another size."""
     ones = op.constant([1.0, 1.0], scales.dtype)
     return op.Resize(X, None, op.Concat(ones, scales, axis=0), **how)
-
-
-def _nearest(op: Emitter, node: Operator, X: ir.Value, given: ir.Value | None) -> ir.Value:
-    scales = given or _scales(node, "height", "width")
-    planes = to_nchw(op, node, X)
-    Y = _resized(op, planes, scales, NEAREST)
-    if same_shape(planes, Y) and scales != [1.0, 1.0]:
-        raise UnsupportedError(
-            f"{label(node.proto)} has scales {scales}, which leave the size of its images as it "
-            "is. Make them 1 or larger, or leave the operator away."
-        )
-    return from_nchw(op, node, Y)
 
 
 @lowering("ResizeNearest")
 def resize_nearest(op: Emitter, node: Operator) -> ir.Value:
     """Y[h,w] = X[⌊h/height_scale⌋, ⌊w/width_scale⌋]; both scales may be the second input."""
-    return _nearest(op, node, *node.tensors(1), node.optional(1))
-
-
-@lowering("ResizeNearestGradient")
-def resize_nearest_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
-    """The gradient of X, from dY, X and the scales."""
-    dY, X = node.tensors(2)
-    return op.pullback(lambda op, X: _nearest(op, node, X, node.optional(2)), [X], [dY])
-
-
-def _nearest_3d(op: Emitter, node: Operator, X: ir.Value) -> ir.Value:
-    return _resized(op, X, _scales(node, "temporal", "height", "width"), NEAREST)
+    X = to_nchw(op, node, *node.tensors(1))
+    scales = _scales(op, node, "height", "width")
+    Y, known = _resized(op, X, scales, NEAREST), known_floats(scales)
+    if same_shape(X, Y) and known not in (None, [1.0, 1.0]):
+        raise UnsupportedError(
+            f"{label(node.proto)} has scales {known}, which leave the size of its images as it "
+            "is. Make them 1 or larger, or leave the operator away."
+        )
+    return from_nchw(op, node, Y)
 
 
 @lowering("ResizeNearest3D")
 def resize_nearest_3d(op: Emitter, node: Operator) -> ir.Value:
     """Y[t,h,w] = X[⌊t/temporal_scale⌋, ⌊h/height_scale⌋, ⌊w/width_scale⌋]."""
-    return _nearest_3d(op, node, *node.tensors(1))
-
-
-@lowering("ResizeNearest3DGradient")
-def resize_nearest_3d_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
-    """The gradient of X, from dY and X."""
-    dY, X = node.tensors(2)
-    return op.pullback(lambda op, X: _nearest_3d(op, node, X), [X], [dY])
-
-
-def _bilinear(op: Emitter, node: Operator, X: ir.Value, given: ir.Value | None) -> ir.Value:
-    return _resized(op, X, given or _scales(node, "height", "width"), BILINEAR)
+    (X,) = node.tensors(1)
+    return _resized(op, X, _scales(op, node, "temporal", "height", "width"), NEAREST)
 
 
 @lowering("UpsampleBilinear")
 def upsample_bilinear(op: Emitter, node: Operator) -> ir.Value:
     """Y is X drawn larger, its corners at the corners; always in the order NCHW."""
-    return _bilinear(op, node, *node.tensors(1), node.optional(1))
+    (X,) = node.tensors(1)
+    return _resized(op, X, _scales(op, node, "height", "width"), BILINEAR)
 
 
-@lowering("UpsampleBilinearGradient")
-def upsample_bilinear_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
-    """The gradient of X, from dY, X and the scales."""
-    dY, X = node.tensors(2)
-    return op.pullback(lambda op, X: _bilinear(op, node, X, node.optional(2)), [X], [dY])
-
-
-@gradient_operator("ResizeNearest", "ResizeNearest3D", "UpsampleBilinear")
-def resize_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
-    """dX = ResizeNearestGradient(dY, X, scales), and so on; none for the scales."""
-    dX = grad.emit(f"{op.type}Gradient", [dys[0], *op.input], of=op.input[:1], like=op)
-    return [*dX, *(None for _ in op.input[1:])]
+replayed_gradient("dY0 X0 X1?", "X0", "ResizeNearest", "ResizeNearest3D", "UpsampleBilinear")
 
 
 @lowering("Im2Col")

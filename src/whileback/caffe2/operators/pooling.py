@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from whileback.caffe2.operators.orders import from_nchw, to_nchw
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
-from whileback.caffe2.operators.windows import Window, fold, unfold, window_over
+from whileback.caffe2.operators.replay import replayed_gradient
+from whileback.caffe2.operators.windows import Window, fold, legacy_window, unfold
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
@@ -19,11 +20,10 @@ MAX = ("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D")
 AVERAGE = ("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D")
 
 
-def _pool(op: Emitter, node: Operator, kind: str, X: ir.Value, **attributes: Any) -> ir.Value:
+def _pool(op: Emitter, node: Operator, kind: str, **attributes: Any) -> ir.Value:
     """Return what ONNX's pool of a kind makes of images, or its global one."""
-    X = to_nchw(op, node, X)
+    X = to_nchw(op, node, *node.tensors(1))
     if _is_global(node):
-        attributes.pop("count_include_pad", None)
         return from_nchw(op, node, op.emit(f"Global{kind}", [X], attributes)[0])
     window = _window(node, X)
     return from_nchw(op, node, op.emit(kind, [X], attributes | window.attributes)[0])
@@ -34,7 +34,7 @@ def _is_global(node: Operator) -> bool:
 
 
 def _window(node: Operator, X: ir.Value) -> Window:
-    window = window_over(node, X)
+    window = legacy_window(node, X)
     kernels = [*window.kernel, *window.kernel]
     if any(pad >= kernel for pad, kernel in zip(window.pads, kernels, strict=True)):
         raise NetDefError(
@@ -47,8 +47,7 @@ def _window(node: Operator, X: ir.Value) -> Window:
 @lowering(*MAX)
 def max_pool(op: Emitter, node: Operator) -> ir.Value:
     """Y[o] = the largest element of window o."""
-    (X,) = node.tensors(1)
-    return _pool(op, node, "MaxPool", X)
+    return _pool(op, node, "MaxPool")
 
 
 @lowering(*(f"{each}Gradient" for each in MAX))
@@ -64,50 +63,31 @@ def max_pool_gradient(op: Emitter, node: Operator) -> ir.Value:
     return from_nchw(op, node, fold(op, shares, X, window))
 
 
-def _average(op: Emitter, node: Operator, X: ir.Value) -> ir.Value:
-    include = node.args.int("count_include_pad", 0)
-    return _pool(op, node, "AveragePool", X, count_include_pad=include)
+@gradient_operator(*MAX)
+def max_pool_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
+    """dX = MaxPoolGradient(X, Y, dY)."""
+    inputs = [op.input[0], op.output[0], dys[0]]
+    return grad.emit(f"{op.type}Gradient", inputs, of=op.input, like=op)
 
 
 @lowering(*AVERAGE)
 def average_pool(op: Emitter, node: Operator) -> ir.Value:
     """Y[o] = the mean of window o; its padding counts only with `count_include_pad`."""
-    (X,) = node.tensors(1)
-    return _average(op, node, X)
-
-
-@lowering(*(f"{each}Gradient" for each in AVERAGE))
-def average_pool_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
-    """The gradient of X, from X, Y and dY."""
-    X, _, dY = node.tensors(3)
-    return op.pullback(lambda op, X: _average(op, node, X), [X], [dY])
-
-
-def _norm(op: Emitter, node: Operator, X: ir.Value) -> ir.Value:
-    p = node.args.float("p", 2.0)
-    if p != int(p) or p < 1:
-        raise UnsupportedError(
-            f"{label(node.proto)} has p {p}; only the norms of whole numbers p ≥ 1 are known."
-        )
-    return _pool(op, node, "LpPool", X, p=int(p))
+    if _is_global(node):
+        return _pool(op, node, "AveragePool")
+    include = node.args.int("count_include_pad", 0)
+    return _pool(op, node, "AveragePool", count_include_pad=include)
 
 
 @lowering("LpPool")
 def lp_pool(op: Emitter, node: Operator) -> ir.Value:
     """Y[o] = (Σ |X|ᵖ)^(1/p) over window o."""
-    (X,) = node.tensors(1)
-    return _norm(op, node, X)
+    p = node.args.float("p", 2.0)
+    if p != int(p) or p < 1:
+        raise UnsupportedError(
+            f"{label(node.proto)} has p {p}; only the norms of whole numbers p ≥ 1 are known."
+        )
+    return _pool(op, node, "LpPool", p=int(p))
 
 
-@lowering("LpPoolGradient")
-def lp_pool_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
-    """The gradient of X, from X, Y and dY."""
-    X, _, dY = node.tensors(3)
-    return op.pullback(lambda op, X: _norm(op, node, X), [X], [dY])
-
-
-@gradient_operator(*MAX, *AVERAGE, "LpPool")
-def pool_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
-    """dX = MaxPoolGradient(X, Y, dY), and so on."""
-    inputs = [op.input[0], op.output[0], dys[0]]
-    return grad.emit(f"{op.type}Gradient", inputs, of=op.input, like=op)
+replayed_gradient("X0 Y0 dY0", "X0", *AVERAGE, "LpPool")

@@ -86,9 +86,9 @@ def channel_axis(node: Operator) -> int:
     Raises: NetDefError for another order.
     """
     order = node.args.string("order", "NCHW")
-    if order not in ("NCHW", "NHWC"):
+    if order not in ("NCHW", "NHWC", "nchw", "nhwc"):
         raise NetDefError(f"{label(node.proto)} has order '{order}', not 'NCHW' or 'NHWC'.")
-    return 1 if order == "NCHW" else 3
+    return 1 if order in ("NCHW", "nchw") else 3
 
 
 def check_size(node: Operator, shape: Sequence[int]) -> None:

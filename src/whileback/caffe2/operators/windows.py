@@ -17,10 +17,20 @@ from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
 from whileback.graph.shapes import describe
 
-__all__ = ["Window", "fold", "padded", "per_axis", "plane_window", "unfold", "window_over"]
+__all__ = [
+    "LegacyPad",
+    "Window",
+    "fold",
+    "legacy_window",
+    "padded",
+    "per_axis",
+    "plane_window",
+    "unfold",
+    "window_over",
+]
 
 
-class _LegacyPad(IntEnum):
+class LegacyPad(IntEnum):
     """What the argument `legacy_pad` holds."""
 
     NOTSET = 0
@@ -96,17 +106,21 @@ def per_axis(
 def window_over(node: Operator, X: ir.Value) -> Window:
     """Return the window that an operator slides over images in the order NCHW.
 
-    Raises: NetDefError if an argument is malformed, or if `legacy_pad` needs sizes that are not
-        known.
+    Raises: NetDefError if an argument is malformed.
     """
-    count = _spatial_axes(node, X)
+    count = known_rank(node, X) - 2
+    if count < 1:
+        raise NetDefError(
+            f"{label(node.proto)} slides a window over images, but its input is {describe(X)}. "
+            "Give it batch, channels, and at least one more axis."
+        )
     window = Window(
         per_axis(node, "kernel", "hw", count),
         per_axis(node, "stride", "hw", count, 1),
         per_axis(node, "dilation", "hw", count, 1),
         per_axis(node, "pad", "tlbr", 2 * count, 0),
     )
-    return _legacy_padded(node, X, _positive(node, window))
+    return _positive(node, window)
 
 
 def plane_window(node: Operator) -> Window:
@@ -133,40 +147,28 @@ def _positive(node: Operator, window: Window) -> Window:
     return window
 
 
-def _spatial_axes(node: Operator, X: ir.Value) -> int:
-    """Return over how many axes a window slides: all but batch and channels."""
-    count = known_rank(node, X) - 2
-    if count < 1:
-        raise NetDefError(
-            f"{label(node.proto)} slides a window over images, but its input is {describe(X)}. "
-            "Give it batch, channels, and at least one more axis."
-        )
-    return count
+def legacy_window(node: Operator, X: ir.Value) -> Window:
+    """Return the same, with the padding that `legacy_pad` says, if it says one.
 
-
-def _legacy_padded(node: Operator, X: ir.Value, window: Window) -> Window:
-    """Replace the padding by what `legacy_pad` says."""
-    number = node.args.int("legacy_pad", 0)
-    if number not in list(_LegacyPad):
+    Raises: NetDefError if an argument is malformed, or needs sizes that are not known.
+    """
+    window, number = window_over(node, X), node.args.int("legacy_pad", 0)
+    if number not in list(LegacyPad):
         raise NetDefError(f"{label(node.proto)} has legacy_pad {number}, not 0, 1, 2 or 3.")
-    legacy = _LegacyPad(number)
-    if legacy == _LegacyPad.NOTSET:
-        return window
-    if legacy != _LegacyPad.CAFFE and any(window.pads):
+    legacy = LegacyPad(number)
+    if legacy in (LegacyPad.VALID, LegacyPad.SAME) and any(window.pads):
         raise NetDefError(
             f"{label(node.proto)} has legacy_pad {number}, which says the padding, and padding "
             f"{window.pads}. Remove one of them."
         )
-    if legacy == _LegacyPad.VALID:
+    if legacy in (LegacyPad.NOTSET, LegacyPad.VALID):
         return window
     if set(window.dilations) != {1}:
         raise NetDefError(f"{label(node.proto)} has dilation, which legacy_pad does not allow.")
-    sizes = _known_sizes(node, X)
-    axes = zip(sizes, window.kernel, window.strides, window.pads, strict=False)
-    find = _same if legacy == _LegacyPad.SAME else _caffe
-    ends = [find(*axis) for axis in axes]
-    pads = [*(begin for begin, _ in ends), *(end for _, end in ends)]
-    return replace(window, pads=pads)
+    find = _same if legacy == LegacyPad.SAME else _caffe
+    axes = zip(_known_sizes(node, X), window.kernel, window.strides, window.pads, strict=False)
+    begins, ends = zip(*(find(*axis) for axis in axes), strict=True)
+    return replace(window, pads=[*begins, *ends])
 
 
 def _known_sizes(node: Operator, X: ir.Value) -> list[int]:
