@@ -26,7 +26,9 @@ from whileback.caffe2.operators import learning_rate as learning_rate
 from whileback.caffe2.operators import lengths as lengths
 from whileback.caffe2.operators import losses as losses
 from whileback.caffe2.operators import masks as masks
+from whileback.caffe2.operators import moments as moments
 from whileback.caffe2.operators import normalization as normalization
+from whileback.caffe2.operators import one_hot as one_hot
 from whileback.caffe2.operators import optimizers as optimizers
 from whileback.caffe2.operators import partition as partition
 from whileback.caffe2.operators import piecewise as piecewise
@@ -42,6 +44,7 @@ from whileback.caffe2.operators import row_norms as row_norms
 from whileback.caffe2.operators import row_sums as row_sums
 from whileback.caffe2.operators import scaling as scaling
 from whileback.caffe2.operators import segments as segments
+from whileback.caffe2.operators import selection as selection
 from whileback.caffe2.operators import sequences as sequences
 from whileback.caffe2.operators import slices as slices
 from whileback.caffe2.operators import softmax as softmax

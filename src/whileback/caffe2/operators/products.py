@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
-from whileback.caffe2.operators.shapes import axis_argument, matrix
+from whileback.caffe2.operators.shapes import axis_argument, known_rank, matrix
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
+from whileback.graph.shapes import rank
 
 
 @lowering("FC", "FCTransposed")
@@ -83,4 +84,43 @@ def matmul_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[s
         dB = product(dys[0], A, B, trans_a=1, trans_b=trans_a, axis_b=axis_a)
     else:
         dB = product(A, dys[0], B, trans_a=1 - trans_a, axis_a=axis_a)
+    return [dA, dB]
+
+
+@lowering("BatchMatMul")
+def batch_matmul(op: Emitter, node: Operator) -> ir.Value:
+    """Y = A·B for stacks of matrices; a vector is a row (A) or a column (B), never transposed."""
+    A, B = (
+        _transposed(op, node, value) if node.args.bool(flag, False) else value
+        for value, flag in zip(node.tensors(2), ("trans_a", "trans_b"), strict=True)
+    )
+    Y = op.MatMul(A, B)
+    return op.Unsqueeze(Y, [0]) if rank(Y) == 0 else Y
+
+
+def _transposed(op: Emitter, node: Operator, value: ir.Value) -> ir.Value:
+    """Exchange the last two axes, if there are two."""
+    order = list(range(known_rank(node, value)))
+    order[-2:] = reversed(order[-2:])
+    return op.Transpose(value, perm=order) if len(order) > 1 else value
+
+
+@gradient_operator("BatchMatMul")
+def batch_matmul_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
+    """dA = dY·Bᵀ, dB = Aᵀ·dY, summed over the axes along which A or B were broadcast."""
+    A, B = op.input
+    args = Arguments(op)
+    trans_a, trans_b = args.int("trans_a", 0), args.int("trans_b", 0)
+    broadcast = args.int("broadcast", 0)
+
+    def product(left: str, right: str, like: str, trans_a: int, trans_b: int) -> str:
+        flags = {"trans_a": trans_a, "trans_b": trans_b, "broadcast": broadcast}
+        whole = grad.add("BatchMatMul", [left, right], f"{like}_grad", **flags)
+        if not broadcast:
+            return whole
+        plain = OperatorDef()
+        return grad.emit("AddGradient", [whole, like, whole], of=[like, like], like=plain)[0]
+
+    dA = product(B, dys[0], A, trans_b, 1) if trans_a else product(dys[0], B, A, 0, 1 - trans_b)
+    dB = product(dys[0], A, B, 1, trans_a) if trans_b else product(A, dys[0], B, 1 - trans_a, 0)
     return [dA, dB]

@@ -1,4 +1,4 @@
-"""Softmax, and the losses that it ends in."""
+"""Softmax."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
 @lowering("Softmax")
 def softmax(op: Emitter, node: Operator) -> ir.Value:
-    """Y = exp(X) / Σ exp(X), the sum over all axes from `axis` on."""
-    X = node.tensors(1)[0]
+    """P = exp(X) / Σ exp(X), the sum over all axes from `axis` on."""
+    (X,) = node.tensors(1)
     return op.reshape(op.Softmax(matrix(op, X, axis_argument(node, X)), axis=-1), X)
 
 
 @lowering("SoftmaxGradient")
 def softmax_gradient(op: Emitter, node: Operator) -> ir.Value:
-    """dX = Y·(dY - Σ dY·Y), the sum as in Softmax."""
-    Y, dY = node.tensors(2)
-    axis = axis_argument(node, Y)
-    y, dy = matrix(op, Y, axis), matrix(op, dY, axis)
-    total = op.ReduceSum(op.Mul(dy, y), [1], keepdims=1)
-    return op.reshape(op.Mul(op.Sub(dy, total), y), Y)
+    """dX = P·(dP - Σ dP·P), the sum as in Softmax."""
+    P, dP = node.tensors(2)
+    axis = axis_argument(node, P)
+    p, dp = matrix(op, P, axis), matrix(op, dP, axis)
+    total = op.ReduceSum(op.Mul(dp, p), [1], keepdims=1)
+    return op.reshape(op.Mul(op.Sub(dp, total), p), P)
 
 
 @gradient_operator("Softmax")
 def softmax_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
-    """dX = SoftmaxGradient(Y, dY)."""
+    """dX = SoftmaxGradient(P, dP)."""
     return grad.emit("SoftmaxGradient", [op.output[0], dys[0]], of=op.input, like=op)
