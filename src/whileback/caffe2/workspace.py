@@ -101,8 +101,8 @@ class Workspace:
         >>> ws.feed("shrink", [0.5])
         >>> for _ in range(3):
         ...     ws.run(step)
-        >>> ws.fetch("w"), ws.fetch("step")
-        (array([1.], dtype=float32), array([3]))
+        >>> ws.fetch("w").item(), ws.fetch("step").item()
+        (1.0, 3)
         """
         if isinstance(net, PlanDef):
             run_plan(net, self.run, lambda blob: bool(self.fetch(blob)))
