@@ -17,6 +17,7 @@ from whileback.caffe2.operators import conv as conv
 from whileback.caffe2.operators import copies as copies
 from whileback.caffe2.operators import distances as distances
 from whileback.caffe2.operators import dropout as dropout
+from whileback.caffe2.operators import features as features
 from whileback.caffe2.operators import fills as fills
 from whileback.caffe2.operators import gather as gather
 from whileback.caffe2.operators import ids as ids
