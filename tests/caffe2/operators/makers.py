@@ -32,9 +32,9 @@ def operator(
     return op
 
 
-def differentiated(op: OperatorDef, seeds: Sequence[str]) -> tuple[NetDef, list[Any]]:
+def differentiated(op: OperatorDef, seeds: Sequence[str | None]) -> tuple[NetDef, list[Any]]:
     """A net of an operator and its gradient, and the gradient's name for each input."""
-    names = Names([*op.input, *op.output, *seeds])
+    names = Names([*op.input, *op.output, *(seed for seed in seeds if seed)])
     grad = Gradients(names.fresh)
     found = gradient_operators[op.type](grad, op, list(seeds))
     if found is None or isinstance(found, (str, Slices)):
@@ -46,7 +46,7 @@ def check_maker(op: OperatorDef, feeds: Arrays, wrt: Sequence[str], of: Sequence
     """Fail unless the gradients of `wrt` are right, where all results count or those in `of`."""
     of = of or list(op.output)
     seeds = [f"{blob}_seed" if blob in of else None for blob in op.output]
-    net, found = differentiated(op, [seed for seed in seeds if seed])
+    net, found = differentiated(op, seeds)
     wanted = [found[list(op.input).index(name)] for name in wrt]
     specs = {name: TensorSpec.of(array) for name, array in feeds.items()}
     forward = read(NetDef(name="net", op=[op]), specs, outputs=of)

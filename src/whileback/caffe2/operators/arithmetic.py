@@ -19,12 +19,26 @@ def arithmetic(op: Emitter, node: Operator) -> ir.Value:
     return op.emit(node.type, operands(op, node))[0]
 
 
-@lowering("AddGradient", "SubGradient", "MulGradient", "DivGradient")
+@lowering("AddGradient", "SubGradient", "MulGradient")
 def arithmetic_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
     """The gradients of A and B, each of its own shape, from dC, A and B."""
     dC, A, B = node.tensors(3)
     axes, forward = axes_behind(node, A, B), node.type.removesuffix("Gradient")
     return op.pullback(lambda op, A, B: op.emit(forward, [A, behind(op, B, axes)])[0], [A, B], [dC])
+
+
+@lowering("DivGradient")
+def div_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
+    """dA = dC/B and dB = -dC·C/B, each of its own shape; from dC, A, B, C or just B, C, dC."""
+    if len(node.inputs) == 3:
+        B, C, dC = node.tensors(3)
+        A = C
+    else:
+        dC, A, B, C = node.tensors(4)
+    divisor = behind(op, B, axes_behind(node, A, B))
+    dA = op.Div(dC, divisor)
+    dB = op.unbroadcast(op.Neg(op.Mul(dA, C)), divisor)
+    return [op.unbroadcast(dA, A), op.reshape(dB, B)]
 
 
 @gradient_operator("Add", "Sub", "Mul")
@@ -36,7 +50,7 @@ def arithmetic_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> li
 
 @gradient_operator("Div")
 def div_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
-    """dA, dB = DivGradient(dC, A, B, C), which are dC/B and -dC·C/B."""
+    """dA, dB = DivGradient(dC, A, B, C)."""
     A, B = op.input
     return grad.emit("DivGradient", [dys[0], A, B, op.output[0]], of=[A, B], like=op)
 

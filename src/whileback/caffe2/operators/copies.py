@@ -17,7 +17,7 @@ from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
 not_differentiable("it is there to stop the gradient", "StopGradient", "ZeroGradient")
-not_differentiable("it only looks at its input", "EnforceFinite", "Print")
+not_differentiable("it only looks at its input", "Assert", "EnforceFinite", "Print")
 
 
 @lowering(
@@ -30,9 +30,9 @@ def copy(_: Emitter, node: Operator) -> ir.Value:
     return node.tensors(1)[0]
 
 
-@lowering("EnforceFinite", "Print", "ZeroGradient")
+@lowering("Assert", "EnforceFinite", "Print", "ZeroGradient")
 def nothing(_: Emitter, __: Operator) -> None:
-    """Compute nothing: there is no output."""
+    """Compute nothing, as there is no output; what was to be checked is not."""
 
 
 @gradient_operator("Alias", "AliasWithName", "Copy", "EnsureDense", "NanCheck")

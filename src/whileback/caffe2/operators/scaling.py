@@ -22,7 +22,8 @@ def negative(op: Emitter, node: Operator) -> ir.Value:
 def scale(op: Emitter, node: Operator) -> list[ir.Value]:
     """Y = scale·X, for each X of ScaleBlobs."""
     factor = node.args.float("scale", 1.0)
-    return [op.Mul(X, factor) for X in node.tensors(len(node.inputs))]
+    tensors = node.tensors(len(node.inputs))
+    return tensors if factor == 1 else [op.Mul(X, factor) for X in tensors]
 
 
 @gradient_operator("Negative", "Scale")

@@ -16,7 +16,7 @@ from whileback.caffe2.operators.registry import (
     not_differentiable,
 )
 from whileback.caffe2.reading.emitter import Emitter
-from whileback.errors import NetDefError
+from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 
@@ -142,6 +142,14 @@ def clip(op: Emitter, node: Operator) -> ir.Value:
     """Y = min(max(X, min), max)."""
     (X,) = node.tensors(1)
     return op.Clip(X, *(op.constant(limit, X.dtype) for limit in _limits(node)))
+
+
+@lowering("EnsureClipped")
+def ensure_clipped(op: Emitter, node: Operator) -> ir.Value:
+    """Y = min(max(X, min), max), for all rows of X."""
+    if len(node.inputs) > 1:
+        raise UnsupportedError("it clips some rows alone. Use Clip, for all of them.")
+    return clip(op, node)
 
 
 @lowering("ClipGradient")
