@@ -57,6 +57,11 @@ def test_axes_of_a_pad_given_at_run_time():
     assert inferred("float[] x, int64[1] a", body) == "FLOAT[?]"
 
 
+def test_unique_rows_keep_their_rank():
+    assert inferred("float[3,2] x", "y = Unique<axis = 0>(x)") == "FLOAT[_d2,_d3]"
+    assert inferred("float[3,2] x", "y, a, b, c = Unique(x)") == "FLOAT[_d0]"
+
+
 def test_what_is_broadcast_or_compressed_has_an_unknown_rank_then_so_has_the_result():
     assert inferred("float[] x", f"{ints(s=[1])} y = Expand(x, s)") == "FLOAT[?]"
     assert inferred("float[] x, bool[2] c", "y = Compress<axis = 1>(x, c)") == "FLOAT[?]"

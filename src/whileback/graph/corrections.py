@@ -83,6 +83,9 @@ def forget_guesses(node: ir.Node, new_dim: NewDim) -> None:
         _forget_split_sizes(node, new_dim)
     if is_standard(node, "Slice"):
         _forget_slice_sizes(node, new_dim)
+    if is_standard(node, "Unique") and "axis" in node.attributes:  # taken for a flat one
+        node.outputs[0].shape = None
+        infer_rank(node, new_dim)
     if is_standard(node, *BROADCASTING):
         _join_symbols(node, new_dim)
 
