@@ -9,8 +9,8 @@ from whileback.caffe2.operators.registry import Operator, lowering, not_differen
 from whileback.caffe2.operators.rows import Segments, wide
 from whileback.caffe2.reading.emitter import Emitter
 
-# The hash of a number is its bytes, least first, as digits to this base; its start is the seed
-# times a constant. All of it wraps around as the number's type does.
+# The hash of a number is its bytes, least first, as digits (with a sign) to this base; it starts
+# from the seed times a constant. All of it wraps around as the number's type does.
 BASE = 65537
 SEED_FACTOR = 0xDEADBEEF
 
@@ -31,12 +31,12 @@ def index_hash(op: Emitter, node: Operator) -> ir.Value:
     digits = range(size)
     shifts = op.constant(np.array([8 * digit for digit in digits], np.uint64))
     spread = op.Unsqueeze(op.Cast(ids, to=int(ir.DataType.UINT64)), [-1])
-    digit = op.BitwiseAnd(
-        op.BitShift(spread, shifts, direction="RIGHT"), op.constant(np.uint64(255))
-    )
+    shifted = op.BitShift(spread, shifts, direction="RIGHT")
+    digit = op.Cast(shifted, to=int(ir.DataType.INT8))
     powers = op.constant(np.array([_wrapped(BASE ** (size - 1 - each)) for each in digits]))
     start = op.constant(_wrapped(node.args.int("seed", 0) * SEED_FACTOR * BASE**size))
-    total = op.ReduceSum(op.Mul(wide(op, digit), powers), [-1], keepdims=0)
+    # Not `ReduceSum`: ONNX Runtime 1.32 rounds its large integers.
+    total = op.MatMul(wide(op, digit), powers)
     hashed = wide(op, op.cast(op.Add(total, start), ids))
     return op.cast(op.Mod(hashed, node.args.int("modulo")), ids)
 

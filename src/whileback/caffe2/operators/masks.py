@@ -119,6 +119,11 @@ def _size(op: Emitter, X: ir.Value, start: int, end: int) -> ir.Value:
     return op.ReduceProd(op.Shape(X, start=start, end=end), keepdims=1)
 
 
+def _axis(node: Operator, name: str, rank: int, default: int) -> int:
+    """Return an argument that names an axis, counted from the front, or the default."""
+    return axis_within(node, node.args.int(name), rank) if node.args.has(name) else default
+
+
 @lowering("SequenceMask")
 def sequence_mask(op: Emitter, node: Operator) -> ir.Value:
     """Y is X where a mask over matrices holds, `fill_val` elsewhere; 0 if it is a gradient.
@@ -128,9 +133,8 @@ def sequence_mask(op: Emitter, node: Operator) -> ir.Value:
     """
     (X,) = node.tensors(1)
     rank = known_rank(node, X)
-    axis = axis_within(node, node.args.int("axis", 1), rank)
-    first = axis_within(node, node.args.int("batch"), rank) + 1 if node.args.has("batch") else 0
-    end = axis_within(node, node.args.int("repeat_from_axis", rank), rank + 1)
+    first, axis = _axis(node, "batch", rank, -1) + 1, _axis(node, "axis", rank, 1)
+    end = _axis(node, "repeat_from_axis", rank, rank)
     sizes = [_size(op, X, *part) for part in ((0, first), (first, axis), (axis, end), (end, rank))]
     row = op.Unsqueeze(op.arange(sizes[1]), [1, 2])
     column = op.Unsqueeze(op.arange(sizes[2]), [1])

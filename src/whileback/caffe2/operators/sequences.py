@@ -104,42 +104,26 @@ def pack_rnn_sequence_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]
     return [grad.add("UnpackRNNSequence", [dys[0], lengths], f"{X}_grad"), None]
 
 
-@gradient_operator("UnpackSegments")
-def unpack_segments_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[Gradient]:
+@gradient_operator("UnpackSegments", "UnpackRNNSequence")
+def unpack_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[Gradient]:
     """dX has dY at the places of segments, zeros elsewhere.
 
-    With `max_length` this is PackSegments; without, X may be wider than the longest segment.
+    Unpacking the numbers of these places tells where each row came from. (Packing dY would not
+    do: X may be wider than the longest segment, or with `max_length` narrower.)
     """
-    lengths, X = op.input
-    width = Arguments(op).int("max_length", -1)
-    if width >= 0:
-        packs = grad.add("PackSegments", [lengths, dys[0]], f"{X}_grad", max_length=width)
-        return [None, packs]
-    return [None, _put_places_back(grad, op, X, dys[0])]
-
-
-@gradient_operator("UnpackRNNSequence")
-def unpack_rnn_sequence_maker(
-    grad: Gradients, op: OperatorDef, dys: Sequence[str]
-) -> list[Gradient]:
-    """dX has dY at the places of segments, zeros elsewhere."""
-    return [_put_places_back(grad, op, op.input[0], dys[0]), None]
-
-
-def _put_places_back(grad: Gradients, op: OperatorDef, X: str, dy: str) -> str:
-    """Return dX for an operator that picks rows by the first two axes of X.
-
-    Picking from the numbers of these rows tells where each one came from; there dY is added.
-    """
+    X = op.input[1 if op.type == "UnpackSegments" else 0]
     flat = grad.add("MergeDim", [X], f"{X}_flat")
     rows = grad.add("Range", [grad.add("Shape", [flat], f"{X}_count", axes=[0])], f"{X}_rows")
     shape = grad.add("Shape", [X], f"{X}_leading", axes=[0, 1])
     table = grad.add_all("Reshape", [rows, shape], [f"{X}_numbers", f"{X}_old_shape"])[0]
     column = grad.add("ExpandDims", [table], f"{X}_column", dims=[2])
-    picked = [column if each == X else each for each in op.input]
-    places = grad.add("FlattenToVec", [grad.add(op.type, picked, f"{X}_picked")], f"{X}_places")
-    dense = grad.add("SparseToDense", [places, dy, flat], f"{X}_flat_grad")
-    return grad.add("ResizeLike", [dense, X], f"{X}_grad")
+    inputs = [column if each == X else each for each in op.input]
+    limit = Arguments(op).int("max_length", -1)
+    picked = grad.add(op.type, inputs, f"{X}_picked", max_length=limit)
+    places = grad.add("FlattenToVec", [picked], f"{X}_places")
+    dense = grad.add("SparseToDense", [places, dys[0], flat], f"{X}_flat_grad")
+    dX = grad.add("ResizeLike", [dense, X], f"{X}_grad")
+    return [dX if each == X else None for each in op.input]
 
 
 @lowering("ReversePackedSegs")
