@@ -58,16 +58,31 @@ def check_maker(op: OperatorDef, feeds: Arrays, wrt: Sequence[str], of: Sequence
     cotangents = {forward.outputs[blob]: given[f"{blob}_seed"] for blob in of}
     everything = {**feeds, **given}
     specs = {name: TensorSpec.of(array) for name, array in everything.items()}
-    reading = read(net, specs, outputs=[name for name in wanted if name])
+    reading = read(net, specs, outputs=[name for each in wanted for name in _blobs(each)])
     model = compile_exactly(reading.model)
     grads = model(
         {name: value for name, value in widened(everything).items() if name in model.inputs}
     )
     for name, blob in zip(wrt, wanted, strict=True):
-        got = grads[reading.outputs[blob]] if blob else np.zeros(feeds[name].shape)
+        parts = [grads[reading.outputs[each]] for each in _blobs(blob)]
+        got = parts[0] if isinstance(blob, str) else _dense(feeds[name], *parts)
         expected = _differences(truth, feeds, cotangents, name)
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-8, err_msg=f"d {name}")
         assert got.shape == feeds[name].shape
+
+
+def _blobs(gradient: str | Slices | None) -> list[str]:
+    if isinstance(gradient, Slices):
+        return [gradient.indices, gradient.values]
+    return [] if gradient is None else [gradient]
+
+
+def _dense(like: np.ndarray, *slices: np.ndarray) -> np.ndarray:
+    """Zeros, and where there is a sparse gradient its values added at its indices."""
+    found = np.zeros(like.shape)
+    if slices:
+        np.add.at(found, *slices)
+    return found
 
 
 def _differences(truth: Truth, feeds: Arrays, cotangents: Arrays, name: str) -> np.ndarray:

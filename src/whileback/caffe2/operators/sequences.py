@@ -205,7 +205,7 @@ def add_padding_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> l
     """dX is dY without the padding; what was padded gets the sum of that."""
     X, *lengths_and_pads = op.input
     lengths, pads = lengths_and_pads[:1], lengths_and_pads[1:]
-    inputs = [dys[0], *(op.output[1:2] if lengths else [])]
+    inputs = [dys[0], *_new_lengths(grad, op)]
     found = grad.emit("RemovePadding", inputs, of=[X], like=op)
     if pads:
         found += grad.emit("GatherPadding", inputs, of=pads, like=op)
@@ -216,6 +216,15 @@ def add_padding_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> l
 def remove_padding_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[Gradient]:
     """dX is dY with zeros before and behind each segment."""
     X, *lengths = op.input
-    inputs = [dys[0], *(op.output[1:2] if lengths else [])]
-    (dX, *_) = grad.emit("AddPadding", inputs, of=[X], like=op)
-    return [dX, *[None for _ in lengths]]
+    inputs = [dys[0], *_new_lengths(grad, op)]
+    return [*grad.emit("AddPadding", inputs, of=[X], like=op)[:1], *[None for _ in lengths]]
+
+
+def _new_lengths(grad: Gradients, op: OperatorDef) -> list[str]:
+    """Return the lengths behind an operator that pads, unless all rows are one segment."""
+    if len(op.input) == 1:
+        return []
+    if len(op.output) > 1:
+        return [op.output[1]]
+    again = grad.emit(op.type, op.input[:2], of=[op.input[0], op.input[1]], like=op)
+    return again[1:]
