@@ -85,3 +85,9 @@ def test_the_default_of_an_input_tells_nothing():
 )
 def test_a_shape_given_at_run_time_tells_the_rank(signature, body, wanted):
     assert inferred(signature, body) == wanted
+
+
+def test_two_symbols_that_meet_in_an_expand():
+    body = f"{ints(s=[0], e=[1], a=[0])} r = Slice(x, s, e, a) d = Shape(x) y = Expand(r, d)"
+    assert inferred("float[B,3] x", body) == "FLOAT[max(B,_d0),3]"
+    assert inferred("float[1,3] x, float[B,3] z", "d = Shape(z) y = Expand(x, d)") == "FLOAT[B,3]"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import onnx_ir as ir
 
@@ -13,6 +14,7 @@ from whileback.graph.scopes import is_standard
 __all__ = ["defaults_hidden", "fill_rank", "forget_guesses", "infer_rank", "is_misjudged", "joined"]
 
 NewDim = Callable[[], ir.SymbolicDim]
+Held = Callable[[ir.Value], Sequence[int | ir.SymbolicDim] | None]
 
 BROADCASTING = frozenset(
     "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Expand Greater GreaterOrEqual Less "
@@ -77,8 +79,14 @@ def _certain_rank(node: ir.Node) -> int | None:
     return None
 
 
-def forget_guesses(node: ir.Node, new_dim: NewDim) -> None:
-    """Replace by new symbols what was inferred from arguments that only the run knows."""
+def forget_guesses(node: ir.Node, new_dim: NewDim, held: Held) -> None:
+    """Replace by new symbols what was inferred from arguments that only the run knows.
+
+    Args:
+        node: the node, with its outputs inferred.
+        new_dim: returns a new symbol.
+        held: returns the sizes that a tensor of integers holds, None if they are not known.
+    """
     if is_standard(node, "Split") and (_at_run_time(node, 1) or _cannot_split(node)):
         _forget_split_sizes(node, new_dim)
     if is_standard(node, "Slice"):
@@ -87,7 +95,7 @@ def forget_guesses(node: ir.Node, new_dim: NewDim) -> None:
         node.outputs[0].shape = None
         infer_rank(node, new_dim)
     if is_standard(node, *BROADCASTING):
-        _join_symbols(node, new_dim)
+        _join_symbols(node, new_dim, held)
 
 
 def _cannot_split(node: ir.Node) -> bool:
@@ -122,15 +130,15 @@ def _forget_slice_sizes(node: ir.Node, new_dim: NewDim) -> None:
     )
 
 
-def _join_symbols(node: ir.Node, new_dim: NewDim) -> None:
+def _join_symbols(node: ir.Node, new_dim: NewDim, held: Held) -> None:
     """Where two different symbols meet, either may be 1: the result is the larger one.
 
     It is called `max(A,B)`, whatever the order in which they meet.
     """
     output = node.outputs[0]
-    shapes = [value.shape for value in node.inputs if value is not None]
+    shapes: list[Any] = [value.shape for value in node.inputs if value is not None]
     if is_standard(node, "Expand"):
-        shapes = [*shapes[:1], output.shape]
+        shapes[1:] = [held(value) for value in node.inputs[1:] if value is not None]
     if output.shape is None or any(shape is None for shape in shapes):
         return
     dims = list(output.shape)

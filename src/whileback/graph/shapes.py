@@ -199,7 +199,7 @@ class Shapes:
             if value not in self._interface:
                 value.shape = without_symbols(value.shape)
         if self._apply(function, node):
-            forget_guesses(node, self.new_dim)
+            forget_guesses(node, self.new_dim, self._context.get_symbolic_value)
             fill_rank(node, self.new_dim)
             declared = [
                 fill_symbols(v.shape, d) for v, d in zip(node.outputs, declared, strict=True)
