@@ -7,6 +7,8 @@ import onnx_ir as ir
 from whileback.caffe2.operators.registry import Operator, lowering
 from whileback.caffe2.operators.shapes import known_rank
 from whileback.caffe2.reading.emitter import Emitter
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import label
 
 
 @lowering("PiecewiseLinearTransform")
@@ -19,10 +21,23 @@ def piecewise_linear(op: Emitter, node: Operator) -> ir.Value:
     (X,) = node.tensors(1)
     if not node.args.bool("binary", False):
         return op.Transpose(_transformed(op, node, op.Transpose(X, perm=[1, 0])), perm=[1, 0])
-    two = known_rank(node, X) == 2 and X.shape is not None and X.shape[1] == 2
+    two = known_rank(node, X) == 2 and _columns(node, X) == 2
     positive = op.Slice(X, [1], [2], [1]) if two else X
     Y = op.reshape(_transformed(op, node, op.Reshape(positive, [1, -1])), positive)
     return op.Concat(op.Sub(1.0, Y), Y, axis=1) if two else Y
+
+
+def _columns(node: Operator, X: ir.Value) -> int:
+    """Return the number of columns of a matrix. Raises: NetDefError if it is not known."""
+    assert X.shape is not None
+    columns = X.shape[1]
+    if not isinstance(columns, int):
+        blob = node.proto.input[0]
+        raise NetDefError(
+            f"{label(node.proto)} needs the number of columns of blob '{blob}', 1 or 2, which is "
+            f"not known. Give its shape with --input {blob}=…"
+        )
+    return columns
 
 
 def _transformed(op: Emitter, node: Operator, X: ir.Value) -> ir.Value:
