@@ -39,6 +39,7 @@ from whileback.caffe2.operators import products as products
 from whileback.caffe2.operators import random_fills as random_fills
 from whileback.caffe2.operators import ranges as ranges
 from whileback.caffe2.operators import ranking as ranking
+from whileback.caffe2.operators import recurrent as recurrent
 from whileback.caffe2.operators import reductions as reductions
 from whileback.caffe2.operators import reshape as reshape
 from whileback.caffe2.operators import row_norms as row_norms

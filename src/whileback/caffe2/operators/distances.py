@@ -78,6 +78,8 @@ def padded_dot_product(op: Emitter, node: Operator) -> ir.Value:
 def _padded_dot_product(op: Emitter, node: Operator, X: ir.Value, Y: ir.Value) -> ir.Value:
     widths = [_width(node, X), _width(node, Y)]
     few, many = sorted(widths)
+    if few == many:
+        return _dot_product(op, X, Y)
     short, long = (X, Y) if widths[0] == few else (Y, X)
     if node.args.bool("replicate", False):
         times = many // few

@@ -5,8 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from whileback.caffe2.reading.emitter import Emitter
+from whileback.graph.shapes import rank
 
-__all__ = ["LEAST_PROBABILITY", "at_labels", "bounded", "logarithm", "picked"]
+__all__ = ["LEAST_PROBABILITY", "at_labels", "bounded", "column", "logarithm", "picked"]
 
 # The least probability whose logarithm is taken.
 LEAST_PROBABILITY = 1e-20
@@ -22,9 +23,14 @@ def logarithm(op: Emitter, P: ir.Value) -> ir.Value:
     return op.Log(bounded(op, P))
 
 
+def column(op: Emitter, values: ir.Value) -> ir.Value:
+    """Return a number for each example as a matrix of one column."""
+    return op.Unsqueeze(values, [1]) if rank(values) == 1 else op.Reshape(values, [-1, 1])
+
+
 def picked(op: Emitter, P: ir.Value, labels: ir.Value) -> ir.Value:
     """Return P[i, labels[i]] for each row, with one column."""
-    return op.GatherElements(P, op.Reshape(labels, [-1, 1]), axis=1)
+    return op.GatherElements(P, column(op, labels), axis=1)
 
 
 def at_labels(op: Emitter, labels: ir.Value, P: ir.Value) -> ir.Value:

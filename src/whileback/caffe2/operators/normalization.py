@@ -38,15 +38,26 @@ def _layer_norm(
     op: Emitter, node: Operator, X: ir.Value, *affine: ir.Value
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Return Y, and mean and inverse deviation of each row of X as a matrix."""
-    rows = matrix(op, X, axis_argument(node, X))
-    if affine:
-        scale, *bias = (op.Reshape(value, [-1]) for value in affine)
+    rows, epsilon = matrix(op, X, axis_argument(node, X)), node.args.float("epsilon", EPSILON)
+    vectors = [op.Reshape(value, [-1]) for value in affine]
+    if X.dtype == ir.DataType.DOUBLE:  # of which ONNX Runtime 1.32 returns moments in FLOAT
+        Y, mean, r = _standardized(op, rows, [1], epsilon)
+        for combine, vector in zip((op.Mul, op.Add), vectors, strict=False):
+            Y = combine(Y, vector)
     else:
-        scale, bias = op.Expand(op.constant(1.0, X.dtype), op.dim(rows, 1)), []
-    epsilon = node.args.float("epsilon", EPSILON)
-    inputs = [rows, scale, *bias]
-    Y, mean, r = op.emit("LayerNormalization", inputs, {"axis": -1, "epsilon": epsilon}, 3)
+        vectors = vectors or [op.Expand(op.constant(1.0, X.dtype), op.dim(rows, 1))]
+        attributes = {"axis": -1, "epsilon": epsilon}
+        Y, mean, r = op.emit("LayerNormalization", [rows, *vectors], attributes, 3)
     return op.reshape(Y, X), mean, r
+
+
+def _standardized(
+    op: Emitter, X: ir.Value, axes: Sequence[int], epsilon: float
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Return Z = (X - mean)·r over axes, mean, and r = 1/√(variance + ε)."""
+    mean, variance = moments(op, X, axes)
+    r = op.Reciprocal(op.Sqrt(op.Add(variance, epsilon)))
+    return op.Mul(op.Sub(X, mean), r), mean, r
 
 
 @lowering("LayerNormGradient")
@@ -64,11 +75,12 @@ def layer_norm_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
 
 
 @gradient_operator("LayerNorm")
-def layer_norm_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
+def layer_norm_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
     """dX, dscale, dbias = LayerNormGradient(dY, Y, mean, deviation, X, scale)."""
     affine = Arguments(op).bool("elementwise_affine", False)
     inputs = [*output_gradients(grad, op, dys), *op.output, *op.input[: 2 if affine else 1]]
-    return grad.emit("LayerNormGradient", inputs, of=op.input[: 3 if affine else 1], like=op)
+    found = grad.emit("LayerNormGradient", inputs, of=op.input[: 3 if affine else 1], like=op)
+    return [*found, *[None] * (len(op.input) - len(found))]
 
 
 def _instance_norm(
@@ -77,8 +89,8 @@ def _instance_norm(
     """Return Y, mean and inverse deviation of each last axis of three."""
     epsilon = node.args.float("epsilon", EPSILON)
     Y = op.InstanceNormalization(groups, *affine, epsilon=epsilon)
-    mean, variance = (op.Squeeze(value, [2]) for value in moments(op, groups, [2]))
-    return Y, mean, op.Reciprocal(op.Sqrt(op.Add(variance, epsilon)))
+    _, mean, r = _standardized(op, groups, [2], epsilon)
+    return Y, op.Squeeze(mean, [2]), op.Squeeze(r, [2])
 
 
 @lowering("InstanceNorm")

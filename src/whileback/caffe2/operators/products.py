@@ -118,8 +118,7 @@ def batch_matmul_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> 
         whole = grad.add("BatchMatMul", [left, right], f"{like}_grad", **flags)
         if not broadcast:
             return whole
-        plain = OperatorDef()
-        return grad.emit("AddGradient", [whole, like, whole], of=[like, like], like=plain)[0]
+        return grad.add_all("AddGradient", [whole, like, whole], [f"{like}_grad", "unused"])[0]
 
     dA = product(B, dys[0], A, trans_b, 1) if trans_a else product(dys[0], B, A, 0, 1 - trans_b)
     dB = product(dys[0], A, B, 1, trans_a) if trans_b else product(A, dys[0], B, 1 - trans_a, 0)

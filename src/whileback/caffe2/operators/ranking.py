@@ -19,7 +19,7 @@ def margin_ranking(op: Emitter, node: Operator) -> ir.Value:
     """loss = max(0, margin - T·(X1 - X2)), where T is 1 or -1."""
     X1, X2, T = node.tensors(3)
     ahead = op.Mul(op.cast(T, X1), op.Sub(X1, X2))
-    return _hinge(op, op.Sub(node.args.float("margin", 0.0), ahead))
+    return _hinge(op, op.Sub(node.args.float("margin", 1.0), ahead))
 
 
 replayed_gradient("X0 X1 X2 dY0", "X0 X1", "MarginRankingCriterion")
@@ -58,9 +58,10 @@ def _members(op: Emitter, T: ir.Value, lengths: ir.Value | None) -> ir.Value:
     """Return a matrix with a row for each session, 1 for what belongs to it, else 0."""
     if lengths is None:
         return op.Unsqueeze(op.Expand(op.constant(1.0, T.dtype), op.Shape(T)), [0])
-    ends = op.Unsqueeze(op.CumSum(op.cast(lengths, ir.DataType.INT64), 0), [1])
+    lengths = op.Unsqueeze(op.cast(lengths, ir.DataType.INT64), [1])
+    ends = op.CumSum(lengths, 0)
+    starts = op.Sub(ends, lengths)
     places = op.Unsqueeze(op.arange(op.Shape(T)), [0])
-    starts = op.Sub(ends, op.Unsqueeze(lengths, [1]))
     inside = op.And(op.GreaterOrEqual(places, starts), op.Less(places, ends))
     return op.cast(inside, T)
 

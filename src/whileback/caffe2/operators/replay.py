@@ -86,4 +86,4 @@ def output_gradients(
                 f"depends. Compute '{name}' by an operator of its own."
             )
     pairs = zip(op.output[:count], dys[:count], strict=True)
-    return [dy or grad.add("ConstantFill", [name], f"{name}_grad", value=0.0) for name, dy in pairs]
+    return [dy or grad.zeros_like(name) for name, dy in pairs]

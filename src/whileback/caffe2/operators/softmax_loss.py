@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from whileback.caffe2.operators.entropies import at_labels, logarithm
+from whileback.caffe2.operators.entropies import at_labels, column, logarithm, picked
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
 from whileback.caffe2.operators.shapes import axis_argument, matrix
 from whileback.caffe2.reading.emitter import Emitter
@@ -32,9 +32,7 @@ def softmax_with_loss(op: Emitter, node: Operator) -> list[ir.Value]:
         products = op.Mul(op.reshape(labels, P), logarithm(op, P))
         losses = op.Neg(op.ReduceSum(products, [1]))
     else:
-        labels = op.Reshape(labels, [-1])
-        losses = op.SoftmaxCrossEntropyLoss(rows, labels, reduction="none")
-        losses = op.Unsqueeze(losses, [1])
+        losses = op.Neg(picked(op, op.LogSoftmax(rows, axis=-1), labels))
     share = _share(op, node, P, node.optional(2))
     return [op.reshape(P, X), op.ReduceSum(op.Mul(losses, share), keepdims=0)]
 
@@ -44,7 +42,7 @@ def _share(op: Emitter, node: Operator, P: ir.Value, weights: ir.Value | None = 
     scale = node.args.float("scale", 1.0)
     if weights is None:
         return op.Div(scale, _number(op, P))
-    weights = op.Reshape(weights, [-1, 1])
+    weights = column(op, weights)
     if node.args.bool("average_by_batch_size", False):
         return op.Div(op.Mul(weights, scale), _number(op, P))
     return _normalized(op, weights, scale)
@@ -69,14 +67,17 @@ def softmax_with_loss_gradient(op: Emitter, node: Operator) -> ir.Value:
     if node.args.bool("label_prob", False):
         T = op.reshape(labels, P)
     else:
-        T = at_labels(op, op.Reshape(labels, [-1]), P)
+        T = at_labels(op, op.Squeeze(column(op, labels), [1]), P)
     share = _share(op, node, P, *weights)
     return op.reshape(op.Mul(op.Sub(P, T), op.Mul(share, dloss)), X)
 
 
 @lowering("SpatialSoftmaxWithLoss")
 def spatial_softmax_with_loss(op: Emitter, node: Operator) -> list[ir.Value]:
-    """P = softmax of X over its channels, loss = Σ share·(-log P at the label of each place)."""
+    """P = softmax of X over its channels, loss = Σ share·(-log P at the label of each place).
+
+    The argument `scale` has no part in it.
+    """
     X, labels = node.tensors(2)
     P = op.Softmax(X, axis=1)
     picked = op.GatherElements(P, op.Unsqueeze(labels, [1]), axis=1)
@@ -88,34 +89,38 @@ def spatial_softmax_with_loss(op: Emitter, node: Operator) -> list[ir.Value]:
 def _spatial_share(
     op: Emitter, node: Operator, P: ir.Value, labels: ir.Value, weights: ir.Value | None = None
 ) -> ir.Value:
-    """Return scale·weight / Σ weight for each place, without those of the label -1."""
+    """Return weight / Σ weight for each place, without those of the label -1."""
     if node.args.string("order", "NCHW") != "NCHW":
         raise UnsupportedError(f"{label(node.proto)} is there for the order NCHW alone.")
     labels = op.Unsqueeze(op.cast(labels, ir.DataType.INT64), [1])
     factors = op.cast(op.Not(op.Equal(labels, DONT_CARE)), P)
     if weights is not None:
         factors = op.Mul(factors, op.reshape(weights, factors))
-    return _normalized(op, factors, node.args.float("scale", 1.0))
+    return _normalized(op, factors, 1.0)
 
 
 @lowering("SpatialSoftmaxWithLossGradient")
 def spatial_softmax_with_loss_gradient(op: Emitter, node: Operator) -> ir.Value:
-    """dX = share·(P - T)·dloss, from X, labels, the weights if there are any, P and dloss."""
+    """dX = scale·share·(P - T)·dloss, from X, labels, weights if there are any, P and dloss."""
     _, labels, *weights, P, dloss = node.tensors(len(node.inputs))
     share = _spatial_share(op, node, P, labels, *weights)
-    return op.Mul(op.Sub(P, at_labels(op, labels, P)), op.Mul(share, dloss))
+    factor = op.Mul(op.Mul(share, node.args.float("scale", 1.0)), dloss)
+    return op.Mul(op.Sub(P, at_labels(op, labels, P)), factor)
 
 
 @gradient_operator("SoftmaxWithLoss", "SpatialSoftmaxWithLoss")
 def softmax_with_loss_maker(
     grad: Gradients, op: OperatorDef, dys: Sequence[str | None]
 ) -> list[str | None]:
-    """dX = SoftmaxWithLossGradient(X, labels, …, P, dloss), and what P's readers add to it."""
+    """dX = SoftmaxWithLossGradient(X, labels, …, P, dloss), and what P's readers add to it.
+
+    The spatial loss knows no `scale`; so its gradient is not told of one either.
+    """
     X, P = op.input[0], op.output[0]
     terms = []
     if dys[1] is not None:
-        inputs = [*op.input, P, dys[1]]
-        terms += grad.emit(f"{op.type}Gradient", inputs, of=[X], like=op)
+        like = op if op.type == "SoftmaxWithLoss" else OperatorDef()
+        terms += grad.emit(f"{op.type}Gradient", [*op.input, P, dys[1]], of=[X], like=like)
     if dys[0] is not None:
         terms.append(_through_softmax(grad, op, dys[0]))
     dX = terms[0] if len(terms) == 1 else grad.add("Sum", terms, f"{X}_grad")
@@ -123,10 +128,9 @@ def softmax_with_loss_maker(
 
 
 def _through_softmax(grad: Gradients, op: OperatorDef, dP: str) -> str:
-    if op.type == "SpatialSoftmaxWithLoss":
-        raise UnsupportedError(
-            f"{label(op)}: no gradient is known of its output '{op.output[0]}', on which the "
-            "result depends. Compute it by Transpose and Softmax."
-        )
-    axis = Arguments(op).int("axis", 1)
-    return grad.add("SoftmaxGradient", [op.output[0], dP], f"{op.input[0]}_grad", axis=axis)
+    """Return what X gets from P; that of each place is in a row if the channels come last."""
+    P, dX = op.output[0], f"{op.input[0]}_grad"
+    if op.type == "SoftmaxWithLoss":
+        return grad.add("SoftmaxGradient", [P, dP], dX, axis=Arguments(op).int("axis", 1))
+    rows = [grad.add("NCHW2NHWC", [blob], f"{blob}_nhwc") for blob in (P, dP)]
+    return grad.add("NHWC2NCHW", [grad.add("SoftmaxGradient", rows, f"{dX}_nhwc", axis=3)], dX)
