@@ -1,0 +1,120 @@
+"""What the blobs of a net stand for: the bindings of a `Do`, and what nets mention."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
+
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import Arguments, add_argument, label, subnets
+from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
+
+__all__ = [
+    "Mentions",
+    "all_names",
+    "all_nets",
+    "bind",
+    "bindings",
+    "is_forward_do",
+    "mentions",
+    "operators",
+    "scope_of",
+]
+
+Mentions = Counter[str]
+
+
+def is_forward_do(op: OperatorDef) -> bool:
+    """Tell whether an operator is a `Do` that leaves a workspace behind, not one that takes it."""
+    return op.type == "Do" and not op.is_gradient_op
+
+
+def scope_of(op: OperatorDef) -> str:
+    """Return the blob that holds the scope of a `Do`.
+
+    Raises: NetDefError if it is not its last input and its last output.
+    """
+    if not op.input or not op.output or op.input[-1] != op.output[-1]:
+        raise NetDefError(
+            f"{label(op)} must name its scope as its last input and as its last output, but has "
+            f"the inputs {list(op.input)} and the outputs {list(op.output)}."
+        )
+    return op.input[-1]
+
+
+def bindings(op: OperatorDef) -> dict[str, str]:
+    """Return the outer blob that each bound name inside a `Do` stands for.
+
+    Raises: NetDefError if the arguments contradict each other.
+    """
+    scope_of(op)
+    outer = [*op.input[:-1], *op.output[:-1]]
+    args = Arguments(op)
+    inner, indices = args.names("inner_blobs", []), args.ints("outer_blobs_idx", [])
+    if len(inner) != len(indices):
+        raise NetDefError(
+            f"{label(op)} has {len(inner)} names in 'inner_blobs', but {len(indices)} numbers in "
+            "'outer_blobs_idx'; each name needs one."
+        )
+    for name, index in zip(inner, indices, strict=True):
+        if not 0 <= index < len(outer):
+            raise NetDefError(
+                f"{label(op)} binds '{name}' to blob {index} of its inputs and outputs, of which "
+                f"there are {len(outer)}."
+            )
+    return {name: outer[index] for name, index in zip(inner, indices, strict=True)}
+
+
+def bind(op: OperatorDef, outer: Mapping[str, str], read: Set[str], written: Set[str]) -> None:
+    """Give a `Do`, which has its scope, other blobs: a name inside for each name outside.
+
+    Args:
+        op: the operator.
+        outer: the names outside by the names inside.
+        read: the names inside that become inputs; so do those that are not written either.
+        written: the names inside that become outputs.
+    """
+    scope = scope_of(op)
+    inputs = [name for name in outer if name in read or name not in written]
+    outputs = [name for name in outer if name in written]
+    op.input[:] = [*(outer[name] for name in inputs), scope]
+    op.output[:] = [*(outer[name] for name in outputs), scope]
+    kept = [arg for arg in op.arg if arg.name not in ("inner_blobs", "outer_blobs_idx")]
+    del op.arg[:]
+    op.arg.extend(kept)
+    places: dict[str, int] = {}
+    for place, name in enumerate([*inputs, *outputs]):
+        places.setdefault(name, place)
+    add_argument(op, "inner_blobs", list(places))
+    add_argument(op, "outer_blobs_idx", list(places.values()))
+
+
+def operators(net: NetDef) -> Iterator[OperatorDef]:
+    """Yield the operators that run in the net's workspace, those of branches and loops too."""
+    for op in net.op:
+        yield op
+        if op.type in ("If", "While"):
+            for _, inner in subnets(op):
+                yield from operators(inner)
+
+
+def mentions(net: NetDef) -> Mentions:
+    """Count how often each blob of the net's workspace is named."""
+    return Counter(name for op in operators(net) for name in (*op.input, *op.output))
+
+
+def all_nets(net: NetDef) -> Iterator[NetDef]:
+    """Yield a net and all nets inside it."""
+    yield net
+    for op in net.op:
+        for _, inner in subnets(op):
+            yield from all_nets(inner)
+
+
+def all_names(net: NetDef) -> set[str]:
+    """Return the names of all blobs, in whatever workspace they are."""
+    found: set[str] = set()
+    for each in all_nets(net):
+        found.update(each.external_input, each.external_output)
+        found.update(name for op in each.op for name in (*op.input, *op.output))
+    return found

@@ -1,0 +1,55 @@
+"""Good names for the blobs of a gradient: that of `x` is `x_grad` wherever that name is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from whileback.formats.caffe2.arguments import subnets
+from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
+from whileback.graph.names import Names
+
+__all__ = ["final_names", "rename"]
+
+
+def final_names(
+    ops: Iterable[OperatorDef], own: Mapping[str, str], first: Mapping[str, str], taken: set[str]
+) -> dict[str, str]:
+    """Return the final names of blobs that were named in passing.
+
+    Args:
+        ops: all operators.
+        own: what each of the blobs would best be called; other names stay.
+        first: the same for blobs that choose first.
+        taken: names that none may have.
+    """
+    names, found = Names(list(taken)), {}
+    for name in [*first, *_written(ops)]:
+        if name in own and name not in found:
+            found[name] = names.fresh(first.get(name, own[name]))
+    return found
+
+
+def _written(ops: Iterable[OperatorDef]) -> Iterator[str]:
+    for op in ops:
+        yield from op.output
+        for _, net in subnets(op):
+            yield from _written(net.op)
+
+
+def rename(ops: Iterable[OperatorDef], names: Mapping[str, str]) -> None:
+    """Give blobs other names, wherever operators or their arguments name them."""
+    for op in ops:
+        op.input[:] = [names.get(name, name) for name in op.input]
+        op.output[:] = [names.get(name, name) for name in op.output]
+        for arg in op.arg:
+            if arg.HasField("s"):
+                arg.s = _renamed(arg.s, names)
+            arg.strings[:] = [_renamed(each, names) for each in arg.strings]
+        for _, net in subnets(op):
+            net.external_input[:] = [names.get(name, name) for name in net.external_input]
+            rename(net.op, names)
+
+
+def _renamed(text: bytes, names: Mapping[str, str]) -> bytes:
+    """Return the new name of a blob that an argument names; other bytes as they are."""
+    return names[text.decode()].encode() if text.decode(errors="replace") in names else text
