@@ -55,12 +55,16 @@ def max_pool_gradient(op: Emitter, node: Operator) -> ir.Value:
     """dX adds up dY[o] wherever X in window o is Y[o]: of equal maxima each one gets all of it."""
     X, Y, dY = (to_nchw(op, node, value) for value in node.tensors(3))
     if _is_global(node):
-        return from_nchw(op, node, op.Where(op.Equal(X, Y), dY, 0.0))
+        return from_nchw(op, node, _shared(op, X, Y, dY))
     window = _window(node, X)
-    elements = window.axes
-    chosen = op.Equal(unfold(op, X, window), op.Unsqueeze(Y, elements))
-    shares = op.Where(chosen, op.Unsqueeze(dY, elements), 0.0)
+    Y, dY = op.Unsqueeze(Y, [2]), op.Unsqueeze(dY, [2])
+    shares = _shared(op, unfold(op, node, X, window), Y, dY)
     return from_nchw(op, node, fold(op, shares, X, window))
+
+
+def _shared(op: Emitter, X: ir.Value, Y: ir.Value, dY: ir.Value) -> ir.Value:
+    """Return dY where X is Y, else 0; a product is several times faster than Where."""
+    return op.Mul(op.cast(op.Equal(X, Y), dY), dY)
 
 
 @gradient_operator(*MAX)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import product
 from math import ceil, prod
 from typing import Any
 
@@ -13,21 +14,25 @@ import onnx_ir as ir
 from whileback.caffe2.operators.registry import Operator
 from whileback.caffe2.operators.shapes import known_rank
 from whileback.caffe2.reading.emitter import Emitter
-from whileback.errors import NetDefError
+from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 from whileback.graph.shapes import describe
 
 __all__ = [
+    "MOST_SLICES",
     "LegacyPad",
     "Window",
     "fold",
     "legacy_window",
     "padded",
     "per_axis",
+    "plane_sizes",
     "plane_window",
     "unfold",
     "window_over",
 ]
+
+MOST_SLICES = 4096
 
 
 class LegacyPad(IntEnum):
@@ -165,25 +170,23 @@ def legacy_window(node: Operator, X: ir.Value) -> Window:
         return window
     if set(window.dilations) != {1}:
         raise NetDefError(f"{label(node.proto)} has dilation, which legacy_pad does not allow.")
-    find = _same if legacy == LegacyPad.SAME else _caffe
-    axes = zip(_known_sizes(node, X), window.kernel, window.strides, window.pads, strict=False)
-    begins, ends = zip(*(find(*axis) for axis in axes), strict=True)
-    return replace(window, pads=[*begins, *ends])
-
-
-def _known_sizes(node: Operator, X: ir.Value) -> list[int]:
-    """Return the sizes of an image.
-
-    Raises: NetDefError if one is not known.
-    """
-    sizes = list(X.shape or ())[2:]
-    known = [size for size in sizes if isinstance(size, int)]
-    if len(known) < len(sizes):
+    sizes = plane_sizes(X)
+    if sizes is None:
         raise NetDefError(
             f"{label(node.proto)} has legacy_pad, for which the height and the width of its "
             "images have to be known. Give them as numbers, with --input."
         )
-    return known
+    find = _same if legacy == LegacyPad.SAME else _caffe
+    axes = zip(sizes, window.kernel, window.strides, window.pads, strict=False)
+    begins, ends = zip(*(find(*axis) for axis in axes), strict=True)
+    return replace(window, pads=[*begins, *ends])
+
+
+def plane_sizes(X: ir.Value) -> list[int] | None:
+    """Return the sizes of images in the order NCHW, if they are known."""
+    sizes = list(X.shape or ())[2:]
+    known = [size for size in sizes if isinstance(size, int)]
+    return known if len(known) == len(sizes) > 0 else None
 
 
 def _same(size: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
@@ -223,33 +226,40 @@ def padded(
     return op.Pad(X, [*begins, *ends], value, mode=mode)
 
 
-def unfold(op: Emitter, X: ir.Value, window: Window) -> ir.Value:
-    """Return what each window reads.
+def unfold(op: Emitter, node: Operator, X: ir.Value, window: Window) -> ir.Value:
+    """Return what each window reads, one slice of X for each of its elements.
 
-    Shapes: X[N,C,H,W] → [N,C,kernel_h,kernel_w,windows_h,windows_w], for any number of axes.
+    Shapes: X[N,C,H,W] → [N,C,kernel_h·kernel_w,windows_h,windows_w], for any number of axes.
+
+    Raises: UnsupportedError if the window has more than MOST_SLICES elements.
     """
-    found = padded(op, X, window.pads, window.axes) if any(window.pads) else X
-    for k in reversed(range(len(window.kernel))):
-        found = op.Gather(found, _places(op, found, window, k), axis=2 + k)
-    kernel_axes = range(2, 2 + 2 * len(window.kernel), 2)
-    return op.Transpose(found, perm=[0, 1, *kernel_axes, *(axis + 1 for axis in kernel_axes)])
-
-
-def _places(op: Emitter, X: ir.Value, window: Window, k: int) -> ir.Value:
-    """Return which elements of an axis the windows read, as [element of the window, window]."""
-    kernel, stride, dilation = window.kernel[k], window.strides[k], window.dilations[k]
-    last = op.Sub(op.dim(X, 2 + k), (kernel - 1) * dilation)
-    starts = op.Range(0, op.Squeeze(last, [0]), stride)
-    return op.Add(starts, op.Unsqueeze(op.Range(0, kernel * dilation, dilation), [1]))
+    if prod(window.kernel) > MOST_SLICES:
+        raise UnsupportedError(
+            f"{label(node.proto)} has a kernel of {list(window.kernel)}; its elements are read "
+            f"one by one, so there may be {MOST_SLICES} at most. Make it smaller."
+        )
+    whole = padded(op, X, window.pads, window.axes) if any(window.pads) else X
+    reach = [
+        dilation * (k - 1) for dilation, k in zip(window.dilations, window.kernel, strict=True)
+    ]
+    ends = op.Sub(op.Shape(whole, start=2), reach)
+    slices = []
+    for element in product(*map(range, window.kernel)):
+        start = [dilation * k for dilation, k in zip(window.dilations, element, strict=True)]
+        end = op.Add(ends, start)
+        slices.append(op.Slice(whole, start, end, window.axes, list(window.strides)))
+    return op.Concat(*(op.Unsqueeze(each, [2]) for each in slices), axis=2)
 
 
 def fold(op: Emitter, columns: ir.Value, image: ir.Value, window: Window) -> ir.Value:
     """Add up what each window holds at the places it was read from: the transpose of `unfold`.
 
-    Shapes: columns[N,C,kernel_h,kernel_w,windows_h,windows_w], or any with the same elements →
+    Shapes: columns[N,C,kernel_h·kernel_w,windows_h,windows_w], or any with the same elements →
         the shape of the image.
     """
     rows = op.Mul(op.dim(image, 1), prod(window.kernel))
     flat = op.Reshape(columns, op.Concat([0], rows, [-1], axis=0))
     attributes = {name: each for name, each in window.attributes.items() if name != "kernel_shape"}
-    return op.Col2Im(flat, op.Shape(image, start=2), list(window.kernel), **attributes)
+    found = op.Col2Im(flat, op.Shape(image, start=2), list(window.kernel), **attributes)
+    found.shape = image.shape
+    return found
