@@ -45,30 +45,37 @@ def differentiated(op: OperatorDef, seeds: Sequence[str | None]) -> tuple[NetDef
 def check_maker(op: OperatorDef, feeds: Arrays, wrt: Sequence[str], of: Sequence[str] = ()) -> None:
     """Fail unless the gradients of `wrt` are right, where all results count or those in `of`."""
     of = of or list(op.output)
-    seeds = [f"{blob}_seed" if blob in of else None for blob in op.output]
-    net, found = differentiated(op, seeds)
-    wanted = [found[list(op.input).index(name)] for name in wrt]
     specs = {name: TensorSpec.of(array) for name, array in feeds.items()}
     forward = read(NetDef(name="net", op=[op]), specs, outputs=of)
     truth = Truth(forward.model, [forward.outputs[blob] for blob in of], wrt)
     results, _ = truth.values(feeds)
     rng = np.random.default_rng(5)
-    cotangents = {name: rng.uniform(0.5, 2, value.shape) for name, value in results.items()}
-    given = {f"{blob}_seed": cotangents[forward.outputs[blob]].astype(np.float32) for blob in of}
-    cotangents = {forward.outputs[blob]: given[f"{blob}_seed"] for blob in of}
-    everything = {**feeds, **given}
-    specs = {name: TensorSpec.of(array) for name, array in everything.items()}
-    reading = read(net, specs, outputs=[name for each in wanted for name in _blobs(each)])
-    model = compile_exactly(reading.model)
-    grads = model(
-        {name: value for name, value in widened(everything).items() if name in model.inputs}
-    )
-    for name, blob in zip(wrt, wanted, strict=True):
-        parts = [grads[reading.outputs[each]] for each in _blobs(blob)]
-        got = parts[0] if isinstance(blob, str) else _dense(feeds[name], *parts)
+    seeds = {
+        blob: rng.uniform(0.5, 2, results[forward.outputs[blob]].shape).astype(np.float32)
+        for blob in of
+    }
+    cotangents = {forward.outputs[blob]: seed for blob, seed in seeds.items()}
+    found = _gradients(op, feeds, seeds, wrt)
+    for name in wrt:
         expected = _differences(truth, feeds, cotangents, name)
-        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-8, err_msg=f"d {name}")
-        assert got.shape == feeds[name].shape
+        np.testing.assert_allclose(found[name], expected, rtol=1e-6, atol=1e-8, err_msg=f"d {name}")
+
+
+def _gradients(op: OperatorDef, feeds: Arrays, seeds: Arrays, wrt: Sequence[str]) -> Arrays:
+    """Run an operator and its gradient in float64; a blob that is read twice gets both parts."""
+    net, found = differentiated(op, [f"{b}_seed" if b in seeds else None for b in op.output])
+    given = {**feeds, **{f"{blob}_seed": seed for blob, seed in seeds.items()}}
+    pairs = [(name, part) for name, part in zip(op.input, found, strict=False) if name in wrt]
+    specs = {name: TensorSpec.of(array) for name, array in given.items()}
+    reading = read(net, specs, outputs=list({blob for _, part in pairs for blob in _blobs(part)}))
+    model = compile_exactly(reading.model)
+    results = model({name: each for name, each in widened(given).items() if name in model.inputs})
+    totals = {name: np.zeros(feeds[name].shape) for name in wrt}
+    for name, part in pairs:
+        dense = _dense(feeds[name], *(results[reading.outputs[blob]] for blob in _blobs(part)))
+        assert dense.shape == feeds[name].shape
+        totals[name] = totals[name] + dense
+    return totals
 
 
 def _blobs(gradient: str | Slices | None) -> list[str]:
@@ -77,11 +84,13 @@ def _blobs(gradient: str | Slices | None) -> list[str]:
     return [] if gradient is None else [gradient]
 
 
-def _dense(like: np.ndarray, *slices: np.ndarray) -> np.ndarray:
-    """Zeros, and where there is a sparse gradient its values added at its indices."""
+def _dense(like: np.ndarray, *parts: np.ndarray) -> np.ndarray:
+    """A gradient, or zeros with the values of a sparse one added at its indices."""
+    if len(parts) == 1:
+        return parts[0]
     found = np.zeros(like.shape)
-    if slices:
-        np.add.at(found, *slices)
+    if parts:
+        np.add.at(found, *parts)
     return found
 
 

@@ -24,3 +24,8 @@ def test_weighted_sum_with_its_weights() -> None:
     feeds = FEEDS | {"v": np.float32([0.5]), "w": np.float32([-2])}
     op = operator("WeightedSum", ["a", "v", "b", "w"], ["y"])
     check_maker(op, {name: feeds[name] for name in op.input}, ["a", "v", "b", "w"])
+
+
+@pytest.mark.parametrize("op_type", ["Sum", "Mean", "Max", "Min", "Add", "Mul", "Div", "Sub"])
+def test_one_tensor_twice(op_type: str) -> None:
+    check_maker(operator(op_type, ["a", "a"], ["y"]), {"a": FEEDS["a"]}, ["a"])

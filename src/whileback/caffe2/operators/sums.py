@@ -77,9 +77,18 @@ def extreme_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
 
 @gradient_operator("Max", "Min")
 def extreme_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
-    """dX1, dX2 … = XGradient(Y, dY, X1, X2 …)."""
-    inputs = [op.output[0], dys[0], *op.input]
-    return grad.emit(f"{op.type}Gradient", inputs, of=op.input, like=op)
+    """dY goes to the input that is equal to Y; equal ones share it equally.
+
+    XGradient gives it to each, which is too much; for ones, it tells how many they are.
+    """
+    if len(op.input) == 1:
+        return [dys[0]]
+    Y, inputs = op.output[0], list(op.input)
+    ones = grad.add("ConstantFill", [Y], f"{Y}_ones", value=1.0)
+    marks = grad.emit(f"{op.type}Gradient", [Y, ones, *inputs], of=inputs, like=op)
+    count = grad.add("Sum", marks, f"{Y}_count")
+    share = grad.add("Div", [dys[0], count], f"{Y}_share")
+    return grad.emit(f"{op.type}Gradient", [Y, share, *inputs], of=inputs, like=op)
 
 
 @lowering("WeightedSum")
