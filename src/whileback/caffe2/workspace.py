@@ -78,6 +78,10 @@ class Workspace:
         """Return the names of all blobs, in alphabetical order."""
         return sorted([*self._tensors, *self._others])
 
+    def tensors(self) -> list[str]:
+        """Return the names of the blobs that hold tensors, in alphabetical order."""
+        return sorted(self._tensors)
+
     def __contains__(self, name: object) -> bool:
         return name in self._tensors or name in self._others
 
