@@ -1,5 +1,52 @@
-"""Caffe2's nets: read, run and differentiated."""
+"""Caffe2's nets: read, run, differentiated, built and converted; nothing of Caffe2 is needed.
 
+>>> with NetBuilder("tanh") as net:
+...     x, n, i = net.input("x"), net.input("n"), net.constant(0)
+...     with net.while_():
+...         with net.condition():
+...             _ = net.LT(i, n)
+...         _ = net.Tanh(x, out=x), net.Add(i, 1, out=i)
+>>> gradient, blobs = add_gradient_operators(net.proto(), ["x"], wrt=["x"])
+>>> ws = Workspace()
+>>> ws.feed("x", [0.5])
+>>> ws.feed("n", 3)
+>>> ws.run(gradient)
+>>> ws.fetch(blobs["x"]).round(4).tolist()
+[0.5339]
+"""
+
+from whileback.caffe2.convert import convert, initial_blobs
+from whileback.caffe2.net_builder import Blob, NetBuilder
+from whileback.caffe2.operators.registry import Slices
+from whileback.caffe2.reading import TensorSpec
 from whileback.caffe2.workspace import Workspace
+from whileback.formats.caffe2 import (
+    Predictor,
+    is_caffe2,
+    load,
+    load_blobs,
+    load_plan,
+    load_predictor,
+    save,
+)
+from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef, PlanDef
 
-__all__ = ["Workspace"]
+__all__ = [
+    "Blob",
+    "NetBuilder",
+    "NetDef",
+    "OperatorDef",
+    "PlanDef",
+    "Predictor",
+    "Slices",
+    "TensorSpec",
+    "Workspace",
+    "convert",
+    "initial_blobs",
+    "is_caffe2",
+    "load",
+    "load_blobs",
+    "load_plan",
+    "load_predictor",
+    "save",
+]
