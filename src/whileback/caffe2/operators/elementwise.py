@@ -32,11 +32,13 @@ def gradient_reads(reads: str, *types: str) -> None:
     order = reads.split()
 
     def maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str]:
+        """dX = XGradient of X, Y and dY, or of some of them."""
         blobs = {"X": op.input[0], "Y": op.output[0], "dY": dys[0]}
         inputs = [blobs[name] for name in order]
         return grad.emit(f"{op.type}Gradient", inputs, of=op.input[:1], like=op)
 
     def gradient(op: Emitter, node: Operator) -> list[ir.Value]:
+        """dX, by the rules of the operators that X becomes Y by."""
         given = dict(zip(order, node.tensors(len(order)), strict=True))
         function = OperatorDef(
             type=node.type.removesuffix("Gradient"), input=["X"], output=["Y"], arg=node.proto.arg
