@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import Operator, lowering, not_differentiable
-from whileback.caffe2.operators.shapes import check_size, known_rank
+from whileback.caffe2.operators.shapes import check_size
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
@@ -114,11 +114,11 @@ def diagonal_fill(op: Emitter, node: Operator) -> ir.Value:
     """Y = `value` where all indices are equal, 0 elsewhere."""
     shape, value = fill_shape(op, node), _fill_value(node)
     zeros = _filled(op, np.zeros_like(value), shape)
-    rank = known_rank(node, zeros)
-    if rank < 2:
+    if rank(zeros) in (0, 1):
         raise NetDefError(f"{label(node.proto)} needs two axes, but makes {describe(zeros)}.")
     length = op.ReduceMin(shape, keepdims=1)
-    places = op.Expand(op.Unsqueeze(op.arange(length), [1]), op.Concat(length, [rank], axis=0))
+    numbers = op.Unsqueeze(op.arange(length), [1])
+    places = op.Expand(numbers, op.Concat(length, op.Shape(shape), axis=0))
     return op.ScatterND(zeros, places, op.Expand(op.constant(value), length))
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as ir
 
 from whileback.caffe2.operators.fills import fill_shape
 from whileback.caffe2.operators.registry import Operator, lowering, not_differentiable
+from whileback.caffe2.operators.shapes import check_size
 from whileback.caffe2.reading.emitter import Emitter
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import label
+from whileback.graph.constants import known_floats
 
 
 @lowering("Range")
@@ -15,8 +21,19 @@ def range_(op: Emitter, node: Operator) -> ir.Value:
     numbers = [op.Reshape(each, []) for each in node.tensors(len(node.inputs))]
     if len(numbers) == 1:
         numbers = [op.constant(0, numbers[0].dtype), *numbers]
-    step = numbers[2] if len(numbers) > 2 else op.constant(1, numbers[0].dtype)
-    return op.Range(numbers[0], numbers[1], step)
+    if len(numbers) == 2:
+        numbers = [*numbers, op.constant(1, numbers[0].dtype)]
+    _check_range(node, numbers)
+    return op.Range(*numbers)
+
+
+def _check_range(node: Operator, numbers: list[ir.Value]) -> None:
+    known = [known_floats(each) for each in numbers]
+    start, stop, step = (None if each is None else each[0] for each in known)
+    if step == 0:
+        raise NetDefError(f"{label(node.proto)} has step 0, which never reaches the stop.")
+    if start is not None and stop is not None and step is not None:
+        check_size(node, [max(0, math.ceil((stop - start) / step))])
 
 
 @lowering("RangeFill")

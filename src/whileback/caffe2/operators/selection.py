@@ -14,7 +14,7 @@ from whileback.caffe2.operators.registry import (
     lowering,
     not_differentiable,
 )
-from whileback.caffe2.operators.shapes import axis_argument
+from whileback.caffe2.operators.shapes import axis_argument, check_size
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
@@ -45,7 +45,9 @@ def top_k(op: Emitter, node: Operator) -> list[ir.Value]:
     """
     X = node.tensors(1)[0]
     axis = axis_argument(node, X, default=-1)
-    values, places = _top_k(op, X, _k(op, node), axis)
+    k = _k(op, node)
+    check_size(node, known_ints(k) or [])
+    values, places = _top_k(op, X, k, axis)
     if len(node.outputs) < 3:
         return [values, places]
     numbers = op.Reshape(op.arange(op.Reshape(op.Size(X), [1])), op.shape_of(X))

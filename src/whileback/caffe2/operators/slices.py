@@ -11,6 +11,7 @@ import onnx_ir as ir
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
+from whileback.graph.shapes import size
 
 
 def _bounds(op: Emitter, node: Operator, given: ir.Value | None, name: str) -> ir.Value:
@@ -28,8 +29,11 @@ def _bounds(op: Emitter, node: Operator, given: ir.Value | None, name: str) -> i
 
 
 def _slice(op: Emitter, node: Operator, X: ir.Value, *given: ir.Value) -> ir.Value:
-    starts, ends = given if given else (None, None)
-    return op.Slice(X, _bounds(op, node, starts, "starts"), _bounds(op, node, ends, "ends"))
+    first, last = given if given else (None, None)
+    starts, ends = _bounds(op, node, first, "starts"), _bounds(op, node, last, "ends")
+    count = size(starts)
+    axes = op.arange(op.Shape(starts)) if count is None else op.constant(np.arange(count))
+    return op.Slice(X, starts, ends, axes)
 
 
 @lowering("Slice")
