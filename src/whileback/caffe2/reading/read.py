@@ -12,6 +12,7 @@ import onnx_ir as ir
 from whileback.caffe2 import operators as _registered  # noqa: F401
 from whileback.caffe2.operators.registry import lowerings
 from whileback.caffe2.reading import counters as _counters  # noqa: F401
+from whileback.caffe2.reading import recurrent_gradient as _recurrent  # noqa: F401
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.caffe2.reading.reader import Reader, State, controls
 from whileback.errors import ArgumentError, UnsupportedError, nearest
