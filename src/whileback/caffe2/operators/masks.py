@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import (
@@ -16,7 +15,14 @@ from whileback.caffe2.operators.registry import (
     lowering,
     not_differentiable,
 )
-from whileback.caffe2.operators.rows import Segments, add_rows, in_places, put_rows_back, wide
+from whileback.caffe2.operators.rows import (
+    Segments,
+    add_rows,
+    in_places,
+    put_rows_back,
+    size_of,
+    wide,
+)
 from whileback.caffe2.operators.shapes import axis_within, known_rank
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
@@ -111,14 +117,6 @@ def _kept(op: Emitter, node: Operator, row: ir.Value, column: ir.Value) -> ir.Va
     return op.emit(TRIANGLES[mode], [column, row])[0]
 
 
-def _size(op: Emitter, X: ir.Value, start: int, end: int) -> ir.Value:
-    """Return the product of some dimensions of X, INT64[1]."""
-    dims = list(X.shape or ())[start:end]
-    if all(isinstance(dim, int) for dim in dims):
-        return op.constant(np.array([math.prod(dims)], np.int64))
-    return op.ReduceProd(op.Shape(X, start=start, end=end), keepdims=1)
-
-
 def _axis(node: Operator, name: str, rank: int, default: int) -> int:
     """Return an argument that names an axis, counted from the front, or the default."""
     return axis_within(node, node.args.int(name), rank) if node.args.has(name) else default
@@ -135,7 +133,9 @@ def sequence_mask(op: Emitter, node: Operator) -> ir.Value:
     rank = known_rank(node, X)
     first, axis = _axis(node, "batch", rank, -1) + 1, _axis(node, "axis", rank, 1)
     end = _axis(node, "repeat_from_axis", rank, rank)
-    sizes = [_size(op, X, *part) for part in ((0, first), (first, axis), (axis, end), (end, rank))]
+    sizes = [
+        size_of(op, X, *part) for part in ((0, first), (first, axis), (axis, end), (end, rank))
+    ]
     row = op.Unsqueeze(op.arange(sizes[1]), [1, 2])
     column = op.Unsqueeze(op.arange(sizes[2]), [1])
     fill = 0.0 if node.args.bool("grad", False) else node.args.float("fill_val", -math.inf)

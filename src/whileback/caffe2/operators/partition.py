@@ -13,10 +13,10 @@ from whileback.caffe2.operators.registry import (
     gradient_operator,
     lowering,
 )
-from whileback.caffe2.operators.rows import Segments, in_places, wide
+from whileback.caffe2.operators.rows import Segments, in_places, size_of, wide
+from whileback.caffe2.operators.shapes import known_rank
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
-from whileback.graph.shapes import rank
 
 
 def _parts(op: Emitter, keys: ir.Value, count: int) -> list[ir.Value]:
@@ -31,26 +31,27 @@ def _split(
     """Return for each part its keys, with `pack_first_input` their quotients, and other rows."""
     first = keys
     if node.args.bool("pack_first_input", False):
-        quotient = op.Div(op.Sub(wide(op, keys), op.Mod(wide(op, keys), len(parts))), len(parts))
-        first = op.cast(quotient, keys)
-    rows = [_rows(op, X, keys) for X in (first, *others)]
-    return [[op.Compress(X, part, axis=0) for X in rows] for part in parts]
+        remainder = op.Mod(wide(op, keys), len(parts))
+        first = op.cast(op.Div(op.Sub(wide(op, keys), remainder), len(parts)), keys)
+    return [[op.Compress(X, part, axis=0) for X in (first, *others)] for part in parts]
 
 
-def _rows(op: Emitter, X: ir.Value, keys: ir.Value) -> ir.Value:
-    """Return X with one row for each key, where the keys have several axes."""
-    axes = rank(keys)
+def _rows(op: Emitter, X: ir.Value, axes: int) -> ir.Value:
+    """Return X with so many axes as one."""
     if axes == 1:
         return X
-    shape = op.Concat(op.Reshape(op.Size(keys), [1]), op.Shape(X, start=axes), axis=0)
-    return op.Reshape(X, shape, allowzero=1)
+    return op.Reshape(
+        X, op.Concat(size_of(op, X, 0, axes), op.Shape(X, start=axes), axis=0), allowzero=1
+    )
 
 
 @lowering("Partition")
 def partition(op: Emitter, node: Operator) -> list[ir.Value]:
     """Part p of each input has the rows whose key leaves p when divided by the number of parts."""
-    keys, *others = node.tensors(len(node.inputs))
-    parts = _parts(op, op.Reshape(keys, [-1]), len(node.outputs) // len(node.inputs))
+    inputs = node.tensors(len(node.inputs))
+    axes = known_rank(node, inputs[0])
+    keys, *others = (_rows(op, X, axes) for X in inputs)
+    parts = _parts(op, keys, len(node.outputs) // len(inputs))
     return [X for rows in _split(op, node, parts, keys, others) for X in rows]
 
 

@@ -6,6 +6,7 @@ its segment for each row. A segment may have no rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,9 +30,10 @@ __all__ = [
     "packed",
     "places_within",
     "put_rows_back",
-    "row_places",
     "rows_of_ranges",
     "rows_shape",
+    "scatter_rows",
+    "size_of",
     "starts",
     "wide",
 ]
@@ -56,14 +58,40 @@ def along_rows(op: Emitter, numbers: ir.Value, X: ir.Value) -> ir.Value:
     return op.Unsqueeze(numbers, list(range(1, extra + 1))) if extra else numbers
 
 
+def size_of(op: Emitter, X: ir.Value, start: int, end: int | None = None) -> ir.Value:
+    """Return the product of some dimensions of X, INT64[1]."""
+    dims = None if X.shape is None else list(X.shape)[start:end]
+    if dims is not None and all(isinstance(dim, int) for dim in dims):
+        return op.constant(np.array([math.prod(dims)], np.int64))
+    return op.ReduceProd(op.Shape(X, start=start, end=end), keepdims=1)
+
+
+def _elements(op: Emitter, indices: ir.Value, X: ir.Value) -> ir.Value:
+    """Return the places of the elements of rows among those of all rows, for rows like X's.
+
+    ONNX Runtime 1.32 scatters along the only axis three times as fast as along one of several.
+    """
+    if rank(X) == 1:
+        return wide(op, indices)
+    width = size_of(op, X, 1)
+    first = op.Unsqueeze(op.Mul(wide(op, indices), width), [1])
+    return op.Reshape(op.Add(first, op.arange(width)), [-1])
+
+
+def scatter_rows(
+    op: Emitter, X: ir.Value, indices: ir.Value, U: ir.Value, reduction: str
+) -> ir.Value:
+    """Return X with the rows U combined with those at the indices."""
+    flat = [op.Reshape(each, [-1]) for each in (X, U)]
+    places = _elements(op, indices, X)
+    return op.reshape(op.ScatterElements(flat[0], places, flat[1], reduction=reduction), X)
+
+
 def add_rows(op: Emitter, count: ir.Value, indices: ir.Value, X: ir.Value) -> ir.Value:
     """Return `count` (INT64[1]) rows; row i is the sum of the rows X[k] with indices[k] = i."""
-    return add_at(op, rows_shape(op, count, X), row_places(op, indices, X), X, 0)
-
-
-def row_places(op: Emitter, indices: ir.Value, X: ir.Value) -> ir.Value:
-    """Return the indices of rows as `ScatterElements` takes them: one for each element."""
-    return op.Expand(along_rows(op, indices, X), rows_shape(op, op.shape_of(indices), X))
+    places = _elements(op, indices, X)
+    total = add_at(op, op.Mul(count, size_of(op, X, 1)), places, op.Reshape(X, [-1]), 0)
+    return op.Reshape(total, rows_shape(op, count, X), allowzero=1)
 
 
 def count_named(op: Emitter, indices: ir.Value) -> ir.Value:
@@ -127,7 +155,7 @@ class Segments:
         """Return the largest row of each segment, element by element; 0 where there is none."""
         zero, least = op.constant(0, X.dtype), op.constant(-np.inf, X.dtype)
         start = op.Expand(least, rows_shape(op, op.dim(self.lengths, 0), X))
-        found = op.ScatterElements(start, row_places(op, self.ids, X), X, reduction="max")
+        found = scatter_rows(op, start, self.ids, X, "max")
         return op.Where(along_rows(op, op.Equal(self.lengths, 0), X), zero, found)
 
 

@@ -19,8 +19,8 @@ from whileback.caffe2.operators.rows import (
     add_rows,
     count_named,
     last_rows,
-    row_places,
     rows_shape,
+    scatter_rows,
     wide,
 )
 from whileback.caffe2.reading.emitter import Emitter
@@ -202,8 +202,7 @@ def scatter_weighted_sum(op: Emitter, node: Operator) -> ir.Value:
     X, w0, indices, *pairs = node.tensors(len(node.inputs))
     terms = [op.Mul(op.cast(w, U), U) for U, w in zip(pairs[::2], pairs[1::2], strict=True)]
     indices, total = _flat(op, X, indices, op.Sum(*terms))
-    places = row_places(op, indices, X)
     if w0.const_value is None or not np.all(w0.const_value.numpy() == 1):
-        factors = op.Expand(op.Reshape(op.cast(w0, X), [1]), op.Shape(places))
-        X = op.ScatterElements(X, places, factors, reduction="mul")
-    return op.ScatterElements(X, places, total, reduction="add")
+        factors = op.Expand(op.Reshape(op.cast(w0, X), [1]), op.Shape(op.Reshape(total, [-1])))
+        X = scatter_rows(op, X, indices, factors, "mul")
+    return scatter_rows(op, X, indices, total, "add")
