@@ -8,6 +8,8 @@ from whileback.cli.parser import parse
 
 GRADIENT_USAGE = """\
 usage: whileback gradient [-h] --of NAME [NAME ...] --wrt NAME [NAME ...]
+                          [--init FILE [FILE ...]]
+                          [--input NAME=SHAPE [NAME=SHAPE ...]]
                           [--reduce {sum}] -o FILE [--opset N]
                           [--ir-version N] [--external-data {reference,copy}]
                           [--force]
@@ -39,7 +41,8 @@ def test_missing_arguments(command: Command) -> None:
 
 def test_inputs_are_not_called_required(command: Command) -> None:
     assert command("run").err == (
-        "usage: whileback run [-h] [-o FILE.npz] [--force] MODEL [NAME=VALUE ...]\n"
+        "usage: whileback run [-h] [--init FILE [FILE ...]] [-o FILE.npz] [--force]\n"
+        "                     MODEL [NAME=VALUE ...]\n"
         "error: the following arguments are required: MODEL\n"
     )
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError, FormatError
 from whileback.formats.atomic import atomic_files
 
-__all__ = ["describe_output", "read_inputs", "save_outputs"]
+__all__ = ["describe_output", "load_arrays", "read_inputs", "save_outputs"]
 
 # Outputs of at most so many elements are printed whole.
 _SHORT = 8
@@ -50,6 +50,24 @@ def _read(name: str, value: str) -> Any:
         raise ArgumentError(
             f"Input {name!r}: '{value}' is no array of numbers in NumPy's .npy format, which "
             "np.save writes; pickled objects are never loaded."
+        ) from error
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of an .npz file; pickled objects are never loaded.
+
+    Raises: ArgumentError if it cannot be read.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays}
+    except OSError as error:
+        reason = error.strerror or error
+        raise ArgumentError(f"'{path}': {reason}; check the path.") from error
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise ArgumentError(
+            f"'{path}' holds no arrays in NumPy's .npz format, which np.savez writes; pickled "
+            "objects are never loaded."
         ) from error
 
 

@@ -11,16 +11,20 @@ from typing import Any
 import onnx_ir as ir
 
 import whileback
+from whileback.cli import caffe2
 from whileback.cli.arrays import describe_output, read_inputs, save_outputs
 from whileback.cli.progress import Progress
 from whileback.formats.atomic import require_free
 from whileback.gradient.catalogue import Coverage, catalogue, find
 
-__all__ = ["check", "gradient", "rules", "run", "show", "vjp"]
+__all__ = ["check", "convert", "gradient", "rules", "run", "show", "vjp"]
 
 
 def gradient(arguments: argparse.Namespace) -> int:
-    """`whileback gradient`: write the model with its gradients."""
+    """`whileback gradient`: write the model, or Caffe2's net, with its gradients."""
+    if caffe2.is_net(arguments.output):
+        _require_free(arguments)
+        return caffe2.gradient(arguments)
     return _differentiate(arguments, whileback.gradient, reduce=arguments.reduce)
 
 
@@ -29,13 +33,24 @@ def vjp(arguments: argparse.Namespace) -> int:
     return _differentiate(arguments, whileback.vjp)
 
 
+def convert(arguments: argparse.Namespace) -> int:
+    """`whileback convert`: write Caffe2's net as an ONNX model."""
+    _require_free(arguments)
+    with Progress(f"converting {arguments.model}") as progress:
+        model = caffe2.open_model(arguments)
+        lines = caffe2.check_recorded(model, arguments.check) if arguments.check else []
+        whileback.save(model, arguments.output, overwrite=arguments.force, progress=progress.copied)
+    for line in lines:
+        print(line)
+    return 0
+
+
 def check(arguments: argparse.Namespace) -> int:
     """`whileback check`: print a verdict for each value."""
     inputs = read_inputs(arguments.inputs)
     with Progress(f"checking {arguments.model}"):
-        report = whileback.check(
-            arguments.model, arguments.of, arguments.wrt, inputs, seed=arguments.seed
-        )
+        model = caffe2.open_model(arguments, inputs)
+        report = whileback.check(model, arguments.of, arguments.wrt, inputs, seed=arguments.seed)
     print(report)
     return 0 if report.ok else 1
 
@@ -46,7 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
         _require_free(arguments)
     inputs = read_inputs(arguments.inputs)
     with Progress(f"running {arguments.model}"):
-        outputs = whileback.compile(arguments.model)(inputs)
+        if caffe2.is_net(arguments.model):
+            outputs = caffe2.run(arguments, inputs)
+        else:
+            outputs = whileback.compile(arguments.model)(inputs)
     for name, value in outputs.items():
         print(describe_output(name, value))
     if arguments.output:
@@ -57,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 def show(arguments: argparse.Namespace) -> int:
     """`whileback show`: print the model."""
     with Progress(f"reading {arguments.model}"):
-        text = whileback.show(arguments.model)
+        text = whileback.show(caffe2.open_model(arguments))
     print(text)
     return 0
 
@@ -94,7 +112,7 @@ def _differentiate(
     _require_free(arguments)
     with Progress(f"differentiating {arguments.model}") as progress:
         result = transform(
-            whileback.load(arguments.model),
+            caffe2.open_model(arguments),
             arguments.of,
             arguments.wrt,
             opset=arguments.opset,

@@ -13,7 +13,10 @@ from whileback.cli import commands
 __all__ = ["parse"]
 
 _DESCRIPTION = "Gradients of ONNX models, straight through their branches and loops."
-_MODEL = "an ONNX file, or text in .onnx.txt"
+_MODEL = "an ONNX file, text in .onnx.txt, or a Caffe2 net in .pb, .pbtxt or .minidb"
+_NET = "a Caffe2 net in .pb or .pbtxt, or a predictor export in .minidb"
+_INIT = "what fills a Caffe2 net's weights: init nets, or files of blobs"
+_SHAPE = "type and shape of a Caffe2 net's input: data=1,3,224,224 or ids=INT32:N,5"
 _INPUTS = "a value for an input: the name of a .npy file, or numbers such as 3.5 or [[1,2],[3,4]]"
 
 
@@ -33,7 +36,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _collect_inputs(arguments: argparse.Namespace, rest: list[str]) -> None:
     """Move inputs from where argparse has left them to `arguments.inputs`."""
-    places = [vars(arguments)[key] for key in ("of", "wrt") if key in arguments]
+    places = [vars(arguments)[key] for key in ("of", "wrt", "init") if key in arguments]
     for words in (*places, rest):
         arguments.inputs += [word for word in words if _is_input(word)]
         words[:] = [word for word in words if not _is_input(word)]
@@ -58,7 +61,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="whileback", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"whileback {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_gradient, _add_vjp, _add_check, _add_run, _add_show, _add_rules):
+    for add in (
+        _add_gradient,
+        _add_vjp,
+        _add_check,
+        _add_convert,
+        _add_run,
+        _add_show,
+        _add_rules,
+    ):
         add(subparsers)
     return parser
 
@@ -67,7 +78,9 @@ _Subparsers = argparse._SubParsersAction  # what add_subparsers returns has no p
 
 
 def _add_gradient(subparsers: _Subparsers[_Parser]) -> None:
-    text = "write the model that computes gradients of scalars"
+    text = (
+        "write the model (or the Caffe2 net, as .pb or .pbtxt) that computes gradients of scalars"
+    )
     parser = subparsers.add_parser("gradient", help=text, description=_sentence(text))
     _add_values(parser)
     parser.add_argument("--reduce", choices=["sum"], help="differentiate the sum of all elements")
@@ -94,11 +107,30 @@ def _add_check(subparsers: _Subparsers[_Parser]) -> None:
     parser.set_defaults(command=commands.check)
 
 
+def _add_convert(subparsers: _Subparsers[_Parser]) -> None:
+    text = "write a Caffe2 net as an ONNX model"
+    parser = subparsers.add_parser("convert", help=text, description=_sentence(text))
+    parser.add_argument("model", metavar="NET", help=_NET)
+    parser.add_argument("init", nargs="*", default=[], metavar="INIT", help=_INIT)
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write")
+    parser.add_argument(
+        "--input", nargs="+", action="extend", default=[], metavar="NAME=SHAPE", help=_SHAPE
+    )
+    parser.add_argument(
+        "--check", metavar="FILE.npz", help="write only if recorded inputs give recorded outputs"
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
+    parser.set_defaults(command=commands.convert)
+
+
 def _add_run(subparsers: _Subparsers[_Parser]) -> None:
     text = "run a model on ONNX Runtime and print its outputs"
     parser = subparsers.add_parser("run", help=text, description=_sentence(text))
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     parser.add_argument("inputs", nargs="*", default=[], metavar="NAME=VALUE", help=_INPUTS)
+    parser.add_argument(
+        "--init", nargs="+", action="extend", default=[], metavar="FILE", help=_INIT
+    )
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="save the outputs, too")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
     parser.set_defaults(command=commands.run)
@@ -108,6 +140,7 @@ def _add_show(subparsers: _Subparsers[_Parser]) -> None:
     text = "print a model as readable text"
     parser = subparsers.add_parser("show", help=text, description=_sentence(text))
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    _add_net_options(parser)
     parser.set_defaults(command=commands.show)
 
 
@@ -125,6 +158,14 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
         ("--wrt", "with respect to what: inputs, initializers or other values"),
     ):
         parser.add_argument(option, nargs="+", required=True, metavar="NAME", help=text)
+    _add_net_options(parser)
+
+
+def _add_net_options(parser: argparse.ArgumentParser) -> None:
+    for option, metavar, text in (("--init", "FILE", _INIT), ("--input", "NAME=SHAPE", _SHAPE)):
+        parser.add_argument(
+            option, nargs="+", action="extend", default=[], metavar=metavar, help=text
+        )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
