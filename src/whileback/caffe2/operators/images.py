@@ -178,8 +178,8 @@ def resize_nearest(op: Emitter, node: Operator) -> ir.Value:
     Y, known = op.Resize(X, None, scales, **NEAREST), known_floats(scales)
     if same_shape(X, Y) and known and set(known) != {1.0}:
         raise UnsupportedError(
-            f"{label(node.proto)} has scales {known[2:]}, which leave the size of its images as "
-            "it is. Make them 1 or larger, or leave the operator away."
+            f"its scales {known[2:]} leave the size of its images as it is. Make them 1, or so "
+            "large that the size changes."
         )
     return from_nchw(op, node, Y)
 
@@ -208,7 +208,7 @@ def im_to_col(op: Emitter, node: Operator) -> ir.Value:
     In the order NHWC a column lies along the last axis, as [kernel_h, kernel_w, channel].
     """
     planes, window = to_nchw(op, node, *node.tensors(1)), plane_window(node)
-    columns = unfold(op, node, planes, window)
+    columns = unfold(op, planes, window)
     if is_nhwc(node):
         return op.Reshape(op.Transpose(columns, perm=[0, 3, 4, 2, 1]), [0, 0, 0, -1])
     return op.Reshape(columns, op.Concat([0, -1], op.Shape(columns, start=3), axis=0))

@@ -58,7 +58,7 @@ def max_pool_gradient(op: Emitter, node: Operator) -> ir.Value:
         return from_nchw(op, node, _shared(op, X, Y, dY))
     window = _window(node, X)
     Y, dY = op.Unsqueeze(Y, [2]), op.Unsqueeze(dY, [2])
-    shares = _shared(op, unfold(op, node, X, window), Y, dY)
+    shares = _shared(op, unfold(op, X, window), Y, dY)
     return from_nchw(op, node, fold(op, shares, X, window))
 
 
@@ -89,7 +89,7 @@ def lp_pool(op: Emitter, node: Operator) -> ir.Value:
     p = node.args.float("p", 2.0)
     if p != int(p) or p < 1:
         raise UnsupportedError(
-            f"{label(node.proto)} has p {p}; only the norms of whole numbers p ≥ 1 are known."
+            f"its p is {p}, and only the norms of whole numbers p ≥ 1 are known."
         )
     return _pool(op, node, "LpPool", p=int(p))
 

@@ -226,7 +226,7 @@ def padded(
     return op.Pad(X, [*begins, *ends], value, mode=mode)
 
 
-def unfold(op: Emitter, node: Operator, X: ir.Value, window: Window) -> ir.Value:
+def unfold(op: Emitter, X: ir.Value, window: Window) -> ir.Value:
     """Return what each window reads, one slice of X for each of its elements.
 
     Shapes: X[N,C,H,W] → [N,C,kernel_h·kernel_w,windows_h,windows_w], for any number of axes.
@@ -235,8 +235,8 @@ def unfold(op: Emitter, node: Operator, X: ir.Value, window: Window) -> ir.Value
     """
     if prod(window.kernel) > MOST_SLICES:
         raise UnsupportedError(
-            f"{label(node.proto)} has a kernel of {list(window.kernel)}; its elements are read "
-            f"one by one, so there may be {MOST_SLICES} at most. Make it smaller."
+            f"the elements of its kernel {list(window.kernel)} are read one by one, so there may "
+            f"be {MOST_SLICES} at most. Make it smaller."
         )
     whole = padded(op, X, window.pads, window.axes) if any(window.pads) else X
     reach = [
