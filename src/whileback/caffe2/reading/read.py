@@ -155,4 +155,5 @@ def _finished(op: Emitter, found: dict[str, ir.Value]) -> Reading:
     clean(model)
     for node in walk(graph):
         node.metadata_props.pop(ORIGIN, None)
-    return Reading(model, {name: str(value.name) for name, value in results.items()})
+    cleaned = zip(results, graph.outputs, strict=True)
+    return Reading(model, {name: str(value.name) for name, value in cleaned})
