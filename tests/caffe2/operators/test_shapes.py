@@ -37,6 +37,7 @@ def ints(*numbers: int) -> np.ndarray:
         ("Squeeze", (1, 2, 1), {}, {"dims": [2, 0]}),
         ("Tile", (2, 3), {}, {"tiles": 2, "axis": -1}),
         ("Tile", (2, 3), {"tiles": np.int32([2]), "axis": np.int32([0])}, {}),
+        ("NumpyTile", (2, 3), {"repeats": ints(3, 2)}, {}),
         ("Expand", (2, 1), {"shape": ints(2, 3)}, {}),
         ("Expand", (2, 1), {"shape": ints(4, 1, -1)}, {}),
         ("Slice", (2, 5), {}, {"starts": [0, 1], "ends": [-1, -2]}),
@@ -85,6 +86,14 @@ def test_concat(shapes: list[Shape], args: dict[str, Any]) -> None:
 def test_split(op_type: str, shape: Shape, others: Any, args: Any, of: list[str]) -> None:
     op = operator(op_type, ["x", *others], ["a", "b", "c"], **args)
     check_maker(op, {"x": values(*shape), **others}, ["x"], of)
+
+
+def test_pieces_that_differ_along_another_axis() -> None:
+    op = operator("Concat", ["a", "b"], ["y", "sizes"], axis=1)
+    assert refusal(op, {"a": values(2, 3), "b": values(4, 3)}) == (
+        "Concat (writes 'y') joins along axis 1, so its inputs must be alike along axis 0, but have "
+        "the sizes [2, 4]."
+    )
 
 
 def test_concat_without_its_sizes_has_no_gradient() -> None:

@@ -25,6 +25,7 @@ from whileback.caffe2.operators import images as images
 from whileback.caffe2.operators import layout as layout
 from whileback.caffe2.operators import learning_rate as learning_rate
 from whileback.caffe2.operators import lengths as lengths
+from whileback.caffe2.operators import locally_connected as locally_connected
 from whileback.caffe2.operators import losses as losses
 from whileback.caffe2.operators import masks as masks
 from whileback.caffe2.operators import moments as moments
@@ -41,10 +42,12 @@ from whileback.caffe2.operators import ranges as ranges
 from whileback.caffe2.operators import ranking as ranking
 from whileback.caffe2.operators import recurrent as recurrent
 from whileback.caffe2.operators import reductions as reductions
+from whileback.caffe2.operators import regions as regions
 from whileback.caffe2.operators import reshape as reshape
 from whileback.caffe2.operators import row_norms as row_norms
 from whileback.caffe2.operators import row_sums as row_sums
 from whileback.caffe2.operators import scaling as scaling
+from whileback.caffe2.operators import search as search
 from whileback.caffe2.operators import segments as segments
 from whileback.caffe2.operators import selection as selection
 from whileback.caffe2.operators import sequences as sequences

@@ -35,8 +35,21 @@ def concat(op: Emitter, node: Operator) -> list[ir.Value]:
     axis = _join_axis(node, pieces[0], new)
     if new:
         pieces = [op.Unsqueeze(piece, [axis]) for piece in pieces]
+    _check_sizes(node, pieces, axis)
     sizes = op.Concat(*(op.dim(piece, axis) for piece in pieces), axis=0)
     return [op.Concat(*pieces, axis=axis), op.cast(sizes, ir.DataType.INT32)]
+
+
+def _check_sizes(node: Operator, pieces: Sequence[ir.Value], axis: int) -> None:
+    """Refuse pieces that are known to differ along another axis."""
+    shapes = [piece.shape for piece in pieces if piece.shape is not None]
+    for each, dims in enumerate(zip(*shapes, strict=False)):
+        sizes = sorted({dim for dim in dims if isinstance(dim, int)})
+        if len(sizes) > 1 and axis >= 0 and each != axis:
+            raise NetDefError(
+                f"{label(node.proto)} joins along axis {axis}, so its inputs must be alike along "
+                f"axis {each}, but have the sizes {sizes}."
+            )
 
 
 @gradient_operator("Concat", "DepthConcat")

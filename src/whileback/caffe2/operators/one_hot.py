@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import Operator, lowering, not_differentiable
-from whileback.caffe2.operators.rows import Segments, places_within, wide
+from whileback.caffe2.operators.rows import Segments, places_within, starts, wide
 from whileback.caffe2.operators.shapes import check_size
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
@@ -79,11 +79,34 @@ def batch_bucket_one_hot(op: Emitter, node: Operator) -> ir.Value:
 def batch_bucketize(op: Emitter, node: Operator) -> ir.Value:
     """Y[i, j] = how many bounds of segment j are below X in row i and column indices[j]."""
     X, indices, bounds, lengths = node.tensors(4)
+    counts = _count_below(op, op.Gather(X, indices, axis=1), bounds, lengths)
+    return op.cast(counts, ir.DataType.INT32)
+
+
+def _count_below(op: Emitter, X: ir.Value, bounds: ir.Value, lengths: ir.Value) -> ir.Value:
+    """Return how many bounds are below X; each column of X has a segment of them."""
     segments = Segments.of_lengths(op, lengths)
-    X = op.Gather(X, segments.spread(op, indices), axis=1)
-    below = op.cast(op.Greater(X, bounds), ir.DataType.INT64)
-    counts = segments.total(op, op.Transpose(below, perm=[1, 0]))
-    return op.cast(op.Transpose(counts, perm=[1, 0]), ir.DataType.INT32)
+    below = op.Greater(op.Gather(X, segments.ids, axis=1), bounds)
+    columns = op.Transpose(op.cast(below, ir.DataType.INT64), perm=[1, 0])
+    return op.Transpose(segments.total(op, columns), perm=[1, 0])
+
+
+@lowering("Percentile")
+def percentile(op: Emitter, node: Operator) -> ir.Value:
+    """Y = X by the lines between the points of each column: 0 before the first, 1 after the last.
+
+    The rows of the second input are the points; each column of X has a segment of them.
+    """
+    X, points, lengths = node.tensors(3)
+    places, shares = (op.Gather(points, index, axis=1) for index in (0, 1))
+    below = _count_below(op, X, places, lengths)
+    after = op.Add(starts(op, lengths), below)
+    before = op.Max(op.Sub(after, 1), 0)
+    after = op.Min(after, op.Sub(op.dim(places, 0), 1))
+    x0, x1, y0, y1 = (op.Gather(each, at) for each in (places, shares) for at in (before, after))
+    line = op.Add(y0, op.Div(op.Mul(op.Sub(y1, y0), op.Sub(X, x0)), op.Sub(x1, x0)))
+    Y = op.Where(op.Equal(X, x1), y1, op.Where(op.Equal(below, 0), 0.0, line))
+    return op.Where(op.Equal(below, wide(op, lengths)), 1.0, Y)
 
 
 def _edges(op: Emitter, node: Operator, name: str) -> ir.Value:
@@ -120,5 +143,6 @@ not_differentiable(
     "Bucketize",
     "Histogram",
     "OneHot",
+    "Percentile",
     "SegmentOneHot",
 )

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
+from whileback.caffe2.operators.registry import (
+    Gradients,
+    Operator,
+    gradient_operator,
+    lowering,
+    not_differentiable,
+)
 from whileback.caffe2.operators.shapes import known_rank
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
@@ -221,3 +227,17 @@ def matrix_max_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> li
     """dX = …Gradient(X, Y, dY)."""
     (X,) = op.input
     return grad.emit(f"{op.type}Gradient", [X, op.output[0], dys[0]], of=[X], like=op)
+
+
+@lowering("Summarize")
+def summarize(op: Emitter, node: Operator) -> ir.Value:
+    """Y = the smallest X, the largest, the mean and the deviation √(Σ(X - mean)²/(n - 1))."""
+    (X,) = node.tensors(1)
+    mean = op.ReduceMean(X, keepdims=0)
+    others = op.Max(op.Sub(op.Size(X), 1), 1)
+    variance = op.Div(op.ReduceSumSquare(op.Sub(X, mean), keepdims=0), op.cast(others, X))
+    found = [op.ReduceMin(X, keepdims=0), op.ReduceMax(X, keepdims=0), mean, op.Sqrt(variance)]
+    return op.Concat(*(op.Reshape(each, [1]) for each in found), axis=0)
+
+
+not_differentiable("it describes a tensor for people", "Summarize")

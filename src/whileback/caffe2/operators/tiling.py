@@ -12,7 +12,7 @@ from whileback.caffe2.operators.shapes import axis_within, check_size, known_ran
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
-from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
+from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 from whileback.graph.constants import known_ints
 from whileback.graph.shapes import static_shape
 
@@ -83,6 +83,19 @@ def numpy_tile(op: Emitter, node: Operator) -> ir.Value:
     """Y = X, along each axis as often as the second input says."""
     X, repeats = node.tensors(2)
     return _tiled(op, node, X, op.cast(repeats, ir.DataType.INT64))
+
+
+@gradient_operator("NumpyTile")
+def numpy_tile_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
+    """dX = the sum of dY over the repetitions, which the repeated numbers of X's elements tell."""
+    X, repeats = op.input
+    count = grad.add("Size", [X], f"{X}_size")
+    numbers = grad.add("ResizeLike", [grad.add("Range", [count], f"{X}_range"), X], f"{X}_numbers")
+    origins = grad.add("NumpyTile", [numbers, repeats], f"{X}_origins")
+    origins = grad.add("Cast", [origins], f"{X}_origins", to=TensorProto.INT32)
+    flat = [grad.add("FlattenToVec", [blob], f"{blob}_flat") for blob in (dys[0], origins)]
+    sums = grad.add("UnsortedSegmentSum", flat, f"{X}_sums")
+    return [grad.add("ResizeLike", [sums, X], f"{X}_grad"), None]
 
 
 @lowering("Expand")
