@@ -116,10 +116,10 @@ def test_what_is_refused() -> None:
         "GaussianFill (writes 'y') has a negative 'std', -1.0."
     )
     assert refusal(fill("XavierFill", shape=[]), {}) == (
-        "XavierFill (writes 'y') needs elements along axis 0, but has the shape []."
+        "XavierFill (writes 'y') needs an axis 0, but has the shape []."
     )
     assert refusal(fill("MSRAFill", shape=[3]), {}) == (
-        "MSRAFill (writes 'y') needs elements along axis 1, but has the shape [3]."
+        "MSRAFill (writes 'y') needs an axis 1, but has the shape [3]."
     )
     assert refusal(fill("UniqueUniformFill", shape=[4], min=0, max=2), {}) == (
         "UniqueUniformFill (writes 'y') cannot choose 4 among 3 numbers; the limits are 1 and "

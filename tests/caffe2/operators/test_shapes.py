@@ -91,8 +91,8 @@ def test_split(op_type: str, shape: Shape, others: Any, args: Any, of: list[str]
 def test_pieces_that_differ_along_another_axis() -> None:
     op = operator("Concat", ["a", "b"], ["y", "sizes"], axis=1)
     assert refusal(op, {"a": values(2, 3), "b": values(4, 3)}) == (
-        "Concat (writes 'y') joins along axis 1, so its inputs must be alike along axis 0, but have "
-        "the sizes [2, 4]."
+        "Concat (writes 'y') joins along axis 1, so its inputs must be alike along axis 0, but "
+        "have the sizes [2, 4]."
     )
 
 
@@ -128,6 +128,7 @@ def test_concat_without_its_sizes_has_no_gradient() -> None:
         ("Concat", {"order": "NWHC"}, "has order 'NWHC', not 'NCHW' or 'NHWC'."),
         ("Tile", {"tiles": 2, "axis": 3}, "has axis 3 for a tensor of rank 3."),
         ("Tile", {"tiles": -1, "axis": 0}, "has a negative dimension in shape [-2, 3, 4]."),
+        ("TileGradient", {"tiles": 0, "axis": 0}, "has 'tiles' 0; it must be 1 or more."),
     ],
 )
 def test_what_does_not_fit(op_type: str, args: dict[str, Any], said: str) -> None:

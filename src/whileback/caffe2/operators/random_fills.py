@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ def _random(
     node: Operator,
     distribution: str,
     shape: ir.Value,
+    parameters: Mapping[str, float],
     dtype: ir.DataType = ir.DataType.FLOAT,
-    **parameters: float,
 ) -> ir.Value:
     """Return random numbers, from the seed of the operator's device where one is given."""
     device = node.proto.device_option
@@ -53,9 +54,9 @@ def uniform_fill(op: Emitter, node: Operator) -> ir.Value:
     shape = fill_shape(op, node)
     if len(node.inputs) == 3:
         start, end = (op.Reshape(limit, []) for limit in node.tensors(3)[1:])
-        return op.Add(start, op.Mul(op.Sub(end, start), _random(op, node, "Uniform", shape)))
+        return op.Add(start, op.Mul(op.Sub(end, start), _random(op, node, "Uniform", shape, {})))
     low, high = _limits(node, node.args.float("min", 0.0), node.args.float("max", 1.0))
-    Y = _random(op, node, "Uniform", shape, low=low, high=high)
+    Y = _random(op, node, "Uniform", shape, {"low": low, "high": high})
     return op.cast(Y, ir.DataType.FLOAT16) if node.type == "Float16UniformFill" else Y
 
 
@@ -69,7 +70,7 @@ def uniform_int_fill(op: Emitter, node: Operator) -> ir.Value:
     else:
         first, last = _limits(node, node.args.int("min", 0), node.args.int("max", 1))
         low, high = op.constant(float(first)), op.constant(float(last))
-    share = _random(op, node, "Uniform", shape, ir.DataType.DOUBLE)
+    share = _random(op, node, "Uniform", shape, {}, ir.DataType.DOUBLE)
     count = op.Add(op.Sub(high, low), 1.0)
     return op.Cast(op.Add(low, op.Floor(op.Mul(share, count))), to=int(ir.DataType.INT32))
 
@@ -77,39 +78,48 @@ def uniform_int_fill(op: Emitter, node: Operator) -> ir.Value:
 @lowering("GaussianFill")
 def gaussian_fill(op: Emitter, node: Operator) -> ir.Value:
     """Y ~ N(mean, std²)."""
+    shape = fill_shape(op, node)
     mean, scale = node.args.float("mean", 0.0), node.args.float("std", 1.0)
     if scale < 0:
         raise NetDefError(f"{label(node.proto)} has a negative 'std', {scale}.")
     if scale == 0:  # which ONNX Runtime 1.32 does not survive
-        return op.Expand(op.constant(np.float32(mean)), fill_shape(op, node))
-    return _random(op, node, "Normal", fill_shape(op, node), mean=mean, scale=scale)
+        return op.Expand(op.constant(np.float32(mean)), shape)
+    return _random(op, node, "Normal", shape, {"mean": mean, "scale": scale})
 
 
 @lowering("XavierFill")
 def xavier_fill(op: Emitter, node: Operator) -> ir.Value:
     """Y ~ U(-s, s) with s² = 3/n for n inputs: the elements for each along the first axis."""
-    shape = fill_shape(op, node)
-    return op.Mul(_scale(op, node, 3.0, shape, 0), _random(op, node, "Uniform", shape, low=-1.0))
+    return _scaled(op, node, 3.0, 0, "Uniform", {"low": -1.0, "high": 1.0})
 
 
 @lowering("MSRAFill")
 def msra_fill(op: Emitter, node: Operator) -> ir.Value:
     """Y ~ N(0, 2/n) for n outputs: the elements for each along the second axis."""
+    return _scaled(op, node, 2.0, 1, "Normal", {"scale": 1.0})
+
+
+def _scaled(
+    op: Emitter,
+    node: Operator,
+    square: float,
+    axis: int,
+    distribution: str,
+    unit: Mapping[str, float],
+) -> ir.Value:
+    """Return random numbers times √(square/n) where n elements go with each along an axis."""
     shape = fill_shape(op, node)
-    return op.Mul(_scale(op, node, 2.0, shape, 1), _random(op, node, "Normal", shape))
-
-
-def _scale(op: Emitter, node: Operator, numerator: float, shape: ir.Value, axis: int) -> ir.Value:
-    """Return √(numerator / n) where n is how many elements there are for each along an axis."""
     known = known_ints(shape)
-    if known is not None and (len(known) <= axis or known[axis] == 0):
-        raise NetDefError(
-            f"{label(node.proto)} needs elements along axis {axis}, but has the shape {known}."
-        )
-    others = op.ReduceProd(
-        op.Where(op.Equal(op.arange(op.Shape(shape)), axis), 1, shape), keepdims=0
-    )
-    return op.Sqrt(op.Div(numerator, op.cast(others, ir.DataType.FLOAT)))
+    if known is None:
+        others = op.Where(op.Equal(op.arange(op.Shape(shape)), axis), 1, shape)
+        n = op.cast(op.ReduceProd(others, keepdims=0), ir.DataType.FLOAT)
+        return op.Mul(op.Sqrt(op.Div(square, n)), _random(op, node, distribution, shape, unit))
+    if len(known) <= axis:
+        raise NetDefError(f"{label(node.proto)} needs an axis {axis}, but has the shape {known}.")
+    count = math.prod(known[:axis] + known[axis + 1 :])
+    factor = math.sqrt(square / max(count, 1))
+    parameters = {name: value * factor for name, value in unit.items()}
+    return _random(op, node, distribution, shape, parameters)
 
 
 @lowering("UniqueUniformFill")
@@ -126,7 +136,7 @@ def unique_uniform_fill(op: Emitter, node: Operator) -> ir.Value:
             f"{label(node.proto)} cannot choose {wanted} among {count} numbers; the limits are 1 "
             f"and {MOST_ELEMENTS}. Correct 'min' and 'max', or give the blob as an input."
         )
-    chances = _random(op, node, "Uniform", op.constant(np.array([count], np.int64)))
+    chances = _random(op, node, "Uniform", op.constant(np.array([count], np.int64)), {})
     if (avoided := node.optional(1)) is not None:
         chances = _without(op, chances, op.Sub(op.cast(avoided, ir.DataType.INT64), low), count)
     _, chosen = op.emit("TopK", [chances, op.ReduceProd(shape, keepdims=1)], {}, outputs=2)

@@ -59,13 +59,20 @@ def tile(op: Emitter, node: Operator) -> ir.Value:
 
 @lowering("TileGradient")
 def tile_gradient(op: Emitter, node: Operator) -> ir.Value:
-    """dX = the sum of dY over the repetitions."""
+    """dX = the sum of dY over the repetitions, each an axis of its own beside that of X."""
     dY = node.tensors(1)[0]
     repeats = _repeats(op, node, dY)
-    dX_shape = op.Div(op.shape_of(dY), repeats)
-    pairs = op.Concat(op.Unsqueeze(repeats, [1]), op.Unsqueeze(dX_shape, [1]), axis=1)
-    apart = op.Reshape(dY, op.Reshape(pairs, [-1]), allowzero=1)
-    return op.ReduceSum(apart, list(range(0, 2 * known_rank(node, dY), 2)), keepdims=0)
+    counts, dims = known_ints(repeats), static_shape(dY)
+    if counts is None or dims is None:
+        sizes = op.Unsqueeze(op.Div(op.shape_of(dY), repeats), [1])
+        shape = op.Reshape(op.Concat(op.Unsqueeze(repeats, [1]), sizes, axis=1), [-1])
+        axes = list(range(0, 2 * known_rank(node, dY), 2))
+        return op.ReduceSum(op.Reshape(dY, shape, allowzero=1), axes, keepdims=0)
+    if min(counts) < 1:
+        raise NetDefError(f"{label(node.proto)} has 'tiles' {min(counts)}; it must be 1 or more.")
+    (axis,) = [axis for axis, count in enumerate(counts) if count > 1] or [0]
+    apart = [*dims[:axis], counts[axis], dims[axis] // counts[axis], *dims[axis + 1 :]]
+    return op.ReduceSum(op.Reshape(dY, apart, allowzero=1), [axis], keepdims=0)
 
 
 @gradient_operator("Tile")
