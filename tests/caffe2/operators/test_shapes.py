@@ -195,6 +195,13 @@ def test_another_number_of_elements() -> None:
     )
 
 
+def test_too_few_repetitions() -> None:
+    said = "NumpyTile (writes 'y') needs a number for each axis of FLOAT[2,3], but has 1."
+    assert (
+        refusal(operator("NumpyTile", ["x", "r"], ["y"]), {"x": values(2, 3), "r": ints(2)}) == said
+    )
+
+
 def test_a_shape_from_two_places() -> None:
     op = operator("Reshape", ["x", "s"], ["y"], shape=[2])
     assert refusal(op, {"x": values(2), "s": ints(2)}) == (

@@ -14,7 +14,7 @@ from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 from whileback.graph.constants import known_ints
-from whileback.graph.shapes import static_shape
+from whileback.graph.shapes import describe, rank, size, static_shape
 
 
 def _setting(op: Emitter, node: Operator, index: int, name: str) -> ir.Value:
@@ -27,17 +27,17 @@ def _setting(op: Emitter, node: Operator, index: int, name: str) -> ir.Value:
 
 def _repeats(op: Emitter, node: Operator, X: ir.Value) -> ir.Value:
     """Return how often Tile repeats X along each of its axes: `tiles` times along `axis`."""
-    rank = known_rank(node, X)
+    count = known_rank(node, X)
     tiles, axis = _setting(op, node, 1, "tiles"), _setting(op, node, 2, "axis")
     known_tiles, known_axis = known_ints(tiles), known_ints(axis)
     if known_axis is None:
-        places = op.Equal(op.constant(np.arange(rank)), op.Mod(axis, rank))
+        places = op.Equal(op.constant(np.arange(count)), op.Mod(axis, count))
         return op.Where(places, tiles, 1)
-    place = axis_within(node, known_axis[0], rank)
+    place = axis_within(node, known_axis[0], count)
     if known_tiles is None:
-        ones = [1] * rank
+        ones = [1] * count
         return op.Concat(ones[:place], tiles, ones[place + 1 :], axis=0)
-    repeats = np.ones(rank, np.int64)
+    repeats = np.ones(count, np.int64)
     repeats[place] = known_tiles[0]
     return op.constant(repeats)
 
@@ -89,6 +89,11 @@ def tile_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str
 def numpy_tile(op: Emitter, node: Operator) -> ir.Value:
     """Y = X, along each axis as often as the second input says."""
     X, repeats = node.tensors(2)
+    count = size(repeats)
+    if rank(X) is not None and count is not None and rank(X) != count:
+        raise NetDefError(
+            f"{label(node.proto)} needs a number for each axis of {describe(X)}, but has {count}."
+        )
     return _tiled(op, node, X, op.cast(repeats, ir.DataType.INT64))
 
 
