@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from whileback.caffe2 import workspace as module
-from whileback.caffe2.operators.registry import add_argument
 from whileback.caffe2.workspace import Workspace
 from whileback.errors import ArgumentError, NetDefError, UnsupportedError
 from whileback.formats import caffe2
+from whileback.formats.caffe2.arguments import add_argument
 from whileback.formats.caffe2.caffe2_pb2 import ExecutionStep, NetDef, OperatorDef, PlanDef
 
 

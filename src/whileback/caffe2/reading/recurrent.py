@@ -19,9 +19,9 @@ from whileback.caffe2.reading.reader import Cell, Opaque, Reader, controls
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import Arguments, label
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
-from whileback.graph.shapes import rank
+from whileback.graph.shapes import rank, static_shape
 
-__all__ = ["Link", "Network", "Steps", "enter", "tensor"]
+__all__ = ["Link", "Network", "Steps", "enter", "sized", "tensor"]
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,13 @@ def _start(op: Emitter, value: ir.Value, sequence: ir.Value) -> ir.Value:
     return op.Expand(row, op.Concat([1], op.dim(sequence, 1), [1], axis=0))
 
 
+def sized(op: Emitter, stack: ir.Value, sequence: ir.Value, row: ir.Value) -> ir.Value:
+    """Return the rows of a state, whose sizes ONNX Runtime 1.32 forgets if there is none."""
+    if static_shape(stack) is not None:
+        return stack
+    return op.Reshape(stack, op.Concat(op.dim(sequence, 0), op.Shape(row, start=1), axis=0))
+
+
 def _read_by(net: NetDef) -> list[str]:
     """Return the blobs that a net reads before it writes them."""
     read, written = dict[str, None](), set[str]()
@@ -164,8 +171,12 @@ def _recurrent_network(reader: Reader, proto: OperatorDef) -> None:
     found = repeat(op, op.Squeeze(op.dim(sequence, 0), [0]), starts, trip)
     count = len(starts)
     steps.stacks = dict(zip(kept, found[2 * count :], strict=True))
-    rows = zip(network.states, starts, found, found[count:], strict=False)
-    _write_states(reader, network, {state: values for state, *values in rows})
+    rows = [
+        sized(op, stack, sequence, start)
+        for start, stack in zip(starts, found[count:], strict=False)
+    ]
+    ends = zip(network.states, starts, found, rows, strict=False)
+    _write_states(reader, network, {state: values for state, *values in ends})
     reader.write(proto.output[len(network.aliases)], steps)
 
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from whileback.caffe2.operators.loops import repeat
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.caffe2.reading.reader import Reader, controls
-from whileback.caffe2.reading.recurrent import Network, Steps, enter, tensor
+from whileback.caffe2.reading.recurrent import Network, Steps, enter, sized, tensor
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
@@ -23,6 +23,7 @@ class _Backward:
     def __init__(self, reader: Reader, proto: OperatorDef) -> None:
         network = self.network = Network(proto)
         self.reader, self.proto = reader, proto
+        self.steps = self._find_steps()
         self.given = network.args.ints("outputs_with_grads", [0])
         inputs = proto.input[len(self.given) :]
         self.states = [self.tensor(state) for state in network.states]
@@ -32,7 +33,7 @@ class _Backward:
         self.links = [(f"{state}_grad", network.backward_links) for state in network.states]
         states = {state for state, _ in self.links}
         self.sequences = [k.internal for k in network.backward_links if k.external not in states]
-        self.steps = self._find_steps()
+        self.sequence = self.tensor(inputs[0])
 
     def tensor(self, name: str) -> ir.Value:
         return tensor(self.reader, self.proto, name)
@@ -50,7 +51,7 @@ class _Backward:
     def run(self) -> None:
         """Emit the loop and write the gradients."""
         op, count = self.reader.op, len(self.states)
-        length = op.Squeeze(op.Sub(op.dim(self.states[0], 0), 1), [0])
+        length = op.Squeeze(op.dim(self.sequence, 0), [0])
         own = [self._own(index) for index in range(count)]
         starts = [
             op.zeros_like(op.Gather(state, [0])) if rows is None else op.Gather(rows, [-1])
@@ -122,12 +123,14 @@ class _Backward:
 
     def _write(self, firsts: list[ir.Value], sums: list[ir.Value], stacks: list[ir.Value]) -> None:
         op, count = self.reader.op, len(self.states)
-        for (state, _), first, rows in zip(self.links, firsts, stacks, strict=False):
+        for (state, _), first, stack in zip(self.links, firsts, stacks, strict=False):
+            rows = sized(op, stack, self.sequence, first)
             self.reader.write(state, op.Concat(first, rows, axis=0))
+        sequences = [op.reshape(stack, self.sequence) for stack in stacks[count:]]
         starts = [
             op.unbroadcast(first, start) for first, start in zip(firsts, self.starts, strict=True)
         ]
-        found = [*stacks[count:], *sums, *starts]
+        found = [*sequences, *sums, *starts]
         if len(found) != len(self.proto.output):
             raise NetDefError(
                 f"{label(self.proto)} has {len(self.proto.output)} outputs, but its arguments name "
