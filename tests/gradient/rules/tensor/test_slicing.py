@@ -49,6 +49,19 @@ def test_slice_where_only_some_axes_are_named():
     judge(f"{ints(s=[1, 1], e=[2, 2], a=[-1, 0])} y = Slice(h, s, e, a)", "float[A,3,C]", x=x)
 
 
+@pytest.mark.parametrize("a", [[1], [3], [-2], [3, 1]])
+def test_slice_between_transpositions(a):
+    x = np.linspace(-2, 3, 24, dtype=np.float32).reshape(1, 2, 3, 4)
+    starts, ends = [1] * len(a), [3] * len(a)
+    body = (
+        "t = Transpose <perm = [0, 3, 1, 2]> (h) u = Slice(t, s, e, a) w = Mul(u, u) "
+        "y = Transpose <perm = [0, 2, 3, 1]> (w)"
+    )
+    judge(f"{ints(s=starts, e=ends, a=a)} {body}", "float[1,2,3,4]", x=x)
+    sizes = f"int64[{len(a)}] s, int64[{len(a)}] e"
+    judge(f"{ints(a=a)} {body}", "float[1,2,3,4]", sizes, x=x, s=starts, e=ends)
+
+
 PADS = [[0, 1, 0, 2], [1, 1, 2, 0], [1, -1, 0, 2], [-3, 5, 4, -4], [0, 0, 0, 0], [-1, -1, 0, -1]]
 
 

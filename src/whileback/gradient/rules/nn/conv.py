@@ -24,6 +24,7 @@ from whileback.gradient.rules.nn.windows import (
     output_window,
     sizes,
 )
+from whileback.gradient.rules.tensor.places import pad_along
 
 Gradients = tuple[ir.Value | None, ir.Value | None, ir.Value | None]
 
@@ -144,4 +145,4 @@ def _attributes(window: Window, group: int) -> dict[str, Any]:
 
 
 def _pad(op: GradientBuilder, X: ir.Value, pads: Pads, window: Window) -> ir.Value:
-    return op.Pad(X, op.Concat(*pads, axis=0), None, window.axes)
+    return pad_along(op, X, op.Concat(*pads, axis=0), window.axes)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
 from whileback.graph.builder import Builder, Operand
 from whileback.graph.shapes import rank, reshape_target, size
 
-__all__ = ["add_at", "add_rows_at", "put_back", "put_back_along"]
+__all__ = ["add_at", "add_rows_at", "pad_along", "put_back", "put_back_along"]
 
 # ONNX Runtime 1.32 cannot add up elements of these types while it scatters them.
 _NARROW = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -88,3 +88,28 @@ def _shape_with(op: Builder, X: ir.Value, axis: int, indices: ir.Value) -> Opera
     parts = [op.dim(X, each) for each in range(len(dims))]
     parts[axis] = op.Unsqueeze(op.Size(indices), [0])
     return op.Concat(*parts, axis=0)
+
+
+def pad_along(
+    op: Builder,
+    X: ir.Value,
+    pads: Sequence[int] | ir.Value,
+    axes: Sequence[int] | ir.Value | None,
+    value: Operand = None,
+    mode: str | None = None,
+) -> ir.Value:
+    """Return X padded along some axes, or along all.
+
+    Where the rank is known no axis is left out: when ONNX Runtime 1.32 moves a Transpose across a
+    Pad, it mistakes the pads of some axes for those of all.
+    """
+    count = rank(X)
+    if count is None or axes is None or isinstance(axes, ir.Value):
+        return op.Pad(X, pads, value, axes, mode=mode)
+    padded = [axis % count for axis in axes]
+    ends = [0 if axis not in padded else 1 + padded.index(axis) for axis in range(count)]
+    chosen = [*ends, *(end and end + len(padded) for end in ends)]
+    if isinstance(pads, ir.Value):
+        return op.Pad(X, op.Gather(op.Concat([0], pads, axis=0), chosen), value, mode=mode)
+    known = [0, *pads]
+    return op.Pad(X, [known[k] for k in chosen], value, mode=mode)

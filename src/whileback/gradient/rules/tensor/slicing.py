@@ -7,7 +7,7 @@ import onnx_ir as ir
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.inputs import optional, required
-from whileback.gradient.rules.tensor.places import put_back, put_back_along
+from whileback.gradient.rules.tensor.places import pad_along, put_back, put_back_along
 from whileback.graph.builder import Operand
 from whileback.graph.constants import known_ints
 from whileback.graph.shapes import rank, same_shape, size
@@ -29,7 +29,7 @@ def slice_(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     if same_shape(X, node.outputs[0]):
         return dY
     pads = _known_cuts(X, starts, ends, axes)
-    return op.Pad(dY, pads or _cuts(op, X, starts, axes, dY), None, axes)
+    return pad_along(op, dY, pads or _cuts(op, X, starts, axes, dY), axes)
 
 
 def _axes(X: ir.Value, starts: ir.Value, axes: ir.Value | None) -> Axes:
@@ -91,17 +91,17 @@ def pad(
     op: GradientBuilder, node: ir.Node, dY: ir.Value
 ) -> tuple[ir.Value | None, None, ir.Value | None]:
     """Y is X amid a value V or copies of X: dX is dY cut to X, with its copies; dV the rest."""
-    X, pads = required(node), required(node, 1)
-    value, axes = optional(node, 2), optional(node, 3)
+    X, pads, value = required(node), required(node, 1), optional(node, 2)
+    axes = known_ints(optional(node, 3)) or optional(node, 3)
     mode = node.attributes.get_string("mode", "constant")
     if mode != "constant":
         return _fold(op, X, pads, axes, mode, dY), None, None
     known = known_ints(pads)
     back = op.Neg(pads) if known is None else [-amount for amount in known]
-    dX = op.Pad(dY, back, None, axes) if X in op.active else None
+    dX = pad_along(op, dY, back, axes) if X in op.active else None
     if value is None or value not in op.active:
         return dX, None, None
-    outside = op.Pad(op.Expand(False, op.shape_of(X)), pads, True, axes)
+    outside = pad_along(op, op.Expand(False, op.shape_of(X)), pads, axes, True)
     chosen = op.Where(outside, dY, op.constant(0, dY.dtype))
     return dX, None, op.reshape(op.ReduceSum(chosen, keepdims=0), value)
 
@@ -110,20 +110,19 @@ def _fold(
     op: GradientBuilder,
     X: ir.Value,
     pads: ir.Value,
-    axes: ir.Value | None,
+    axes: Axes,
     mode: str | None,
     dY: ir.Value,
 ) -> ir.Value:
     """Add what comes back to the copies at the ends of the axes to what they are copies of."""
     known = known_ints(pads)
-    chosen = known_ints(axes) if axes is not None else None
-    if known is not None and (axes is None or chosen is not None):
+    if known is not None and not isinstance(axes, ir.Value):
         begins, ends = known[: len(known) // 2], known[len(known) // 2 :]
         padded = [k for k, both in enumerate(zip(begins, ends, strict=True)) if any(both)]
         if len(padded) == 1:
             (k,) = padded
-            axis = k if chosen is None else chosen[k]
+            axis = k if axes is None else axes[k]
             return put_back_along(
                 op, X, dY, axis, lambda numbers: op.Pad(numbers, [begins[k], ends[k]], mode=mode)
             )
-    return put_back(op, X, dY, lambda numbers: op.Pad(numbers, pads, None, axes, mode=mode))
+    return put_back(op, X, dY, lambda numbers: pad_along(op, numbers, pads, axes, mode=mode))
