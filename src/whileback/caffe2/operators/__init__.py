@@ -28,6 +28,7 @@ from whileback.caffe2.operators import lengths as lengths
 from whileback.caffe2.operators import locally_connected as locally_connected
 from whileback.caffe2.operators import losses as losses
 from whileback.caffe2.operators import masks as masks
+from whileback.caffe2.operators import merging as merging
 from whileback.caffe2.operators import moments as moments
 from whileback.caffe2.operators import normalization as normalization
 from whileback.caffe2.operators import one_hot as one_hot
