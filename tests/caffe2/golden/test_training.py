@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.caffe2.golden.cases import Case, cases, difference
+from tests.caffe2.golden.cases import DATA, Case, cases, difference
 
 from whileback.caffe2.workspace import Workspace
+from whileback.formats.caffe2.caffe2_pb2 import NetDef
 
 
 def prepared(case: Case) -> Workspace:
@@ -40,3 +41,32 @@ def test_a_training_net_goes_the_recorded_way(case: Case) -> None:
         expected = {name: values[run] for name, values in trace.items()}
         assert differences(ws, expected) == {}, f"run {run}"
     assert differences(ws, case.arrays("fetches.npz")) == {}
+
+
+def test_dropout_trains_with_the_mask_it_has_drawn() -> None:
+    """With the recorded mask, all that comes after it is as recorded."""
+    case = Case(DATA / "train_dropout")
+    ws, net, recorded = prepared(case), case.net(), case.arrays("fetches.npz")
+    at = next(index for index, op in enumerate(net.op) if op.type == "Dropout")
+    ws.run(NetDef(name="before", op=net.op[:at]))
+    for blob in net.op[at].output:
+        ws.feed(blob, recorded[blob])
+    ws.run(NetDef(name="after", op=net.op[at + 1 :]))
+    assert differences(ws, recorded) == {}
+
+
+def test_dropout_draws_another_mask_in_each_run() -> None:
+    case = Case(DATA / "train_dropout")
+    ws, net = prepared(case), case.net()
+    dropout = next(op for op in net.op if op.type == "Dropout")
+    (ratio,) = [arg.f for arg in dropout.arg if arg.name == "ratio"]
+    masks = []
+    for _ in range(40):
+        ws.run(net)
+        mask = ws.fetch(dropout.output[1])
+        kept = ws.fetch(dropout.input[0]) * mask / (1 - ratio)
+        np.testing.assert_allclose(ws.fetch(dropout.output[0]), kept, rtol=1e-6)
+        masks.append(mask)
+    rate = np.mean(masks)
+    assert abs(rate - (1 - ratio)) < 4 * np.sqrt(ratio * (1 - ratio) / np.size(masks))
+    assert any((mask != masks[0]).any() for mask in masks)
