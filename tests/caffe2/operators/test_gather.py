@@ -46,3 +46,8 @@ def test_gather_ranges() -> None:
 def test_lengths_gather() -> None:
     feeds = {"x": X, "l": np.array([2, 0, 1], np.int32), "i": np.array([2, 0, 2])}
     check_maker(operator("LengthsGather", ["x", "l", "i"], ["y"]), feeds, ["x"])
+
+
+def test_batch_permutation() -> None:
+    feeds = {"x": X, "i": np.array([2, 0, 1], np.int32)}
+    check_maker(operator("BatchPermutation", ["x", "i"], ["y"]), feeds, ["x"])

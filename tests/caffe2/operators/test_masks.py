@@ -52,3 +52,13 @@ def test_an_unknown_mode_is_refused() -> None:
         "SequenceMask (writes 'y') has mode 'diagonal', not one of 'sequence', 'window', 'upper', "
         "'lower', 'upperdiag', 'lowerdiag'."
     )
+
+
+def test_remove_data_blocks() -> None:
+    feeds = {"x": X[0], "i": np.array([1, 1])}
+    check_maker(operator("RemoveDataBlocks", ["x", "i"], ["y"]), feeds, ["x"])
+
+
+def test_variable_length_sequence_padding() -> None:
+    feeds = {"x": X, "l": np.array([1, 0, 2], np.int32)}
+    check_maker(operator("VariableLengthSequencePadding", ["x", "l"], ["y"]), feeds, ["x"])

@@ -14,7 +14,14 @@ from whileback.caffe2.operators.registry import (
     gradient_operator,
     lowering,
 )
-from whileback.caffe2.operators.rows import blank_row, put_rows_back, rows_of_ranges, starts, wide
+from whileback.caffe2.operators.rows import (
+    add_rows,
+    blank_row,
+    put_rows_back,
+    rows_of_ranges,
+    starts,
+    wide,
+)
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
@@ -72,6 +79,27 @@ def batch_gather_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> 
     """dX = BatchGatherGradient(X, indices, dY)."""
     X, indices = op.input
     return [*grad.emit("BatchGatherGradient", [X, indices, dys[0]], of=[X], like=op), None]
+
+
+@lowering("BatchPermutation")
+def batch_permutation(op: Emitter, node: Operator) -> ir.Value:
+    """Y[i] = X[indices[i]], a permutation."""
+    X, indices = node.tensors(2)
+    return op.Gather(X, indices)
+
+
+@lowering("BatchPermutationGradient")
+def batch_permutation_gradient(op: Emitter, node: Operator) -> ir.Value:
+    """dX[indices[i]] = dY[i]."""
+    indices, dY = node.tensors(2)
+    return add_rows(op, op.dim(dY, 0), indices, dY)
+
+
+@gradient_operator("BatchPermutation")
+def batch_permutation_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[Gradient]:
+    """dX = BatchPermutationGradient(indices, dY)."""
+    X, indices = op.input
+    return [*grad.emit("BatchPermutationGradient", [indices, dys[0]], of=[X], like=op), None]
 
 
 @lowering("GatherRanges")

@@ -64,4 +64,15 @@ def merge_id_lists(op: Emitter, node: Operator) -> list[ir.Value]:
     return [op.cast(segments.lengths, ir.DataType.INT32), op.cast(merged, inputs[1])]
 
 
-not_differentiable("Ids are whole numbers.", "Unique", "IndexHash", "MergeIdLists")
+@lowering("DenseVectorToIdList")
+def dense_vector_to_id_list(op: Emitter, node: Operator) -> list[ir.Value]:
+    """How many elements of each row are not 0 when 1/2 is added and cut off, and their columns."""
+    (X,) = node.tensors(1)
+    there = op.Cast(op.Cast(op.Add(X, 0.5), to=int(ir.DataType.INT32)), to=int(ir.DataType.BOOL))
+    counts = op.ReduceSum(op.cast(there, ir.DataType.INT32), [1], keepdims=0)
+    return [counts, op.cast(op.Gather(op.NonZero(there), 1), ir.DataType.INT32)]
+
+
+not_differentiable(
+    "Ids are whole numbers.", "Unique", "IndexHash", "MergeIdLists", "DenseVectorToIdList"
+)

@@ -29,7 +29,7 @@ from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 
 not_differentiable(
-    "Lengths are whole numbers.",
+    "lengths are whole numbers",
     "LengthsToSegmentIds",
     "LengthsRangeFill",
     "LengthsToRanges",

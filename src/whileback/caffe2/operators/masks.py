@@ -17,10 +17,10 @@ from whileback.caffe2.operators.registry import (
 )
 from whileback.caffe2.operators.rows import (
     Segments,
-    add_rows,
     in_places,
     put_rows_back,
     size_of,
+    unmasked,
     wide,
 )
 from whileback.caffe2.operators.shapes import axis_within, known_rank
@@ -45,9 +45,9 @@ def boolean_mask(op: Emitter, node: Operator) -> list[ir.Value]:
     return [op.Compress(X, mask, axis=0), op.Compress(op.arange(op.dim(mask, 0)), mask, axis=0)]
 
 
-@gradient_operator("BooleanMask")
+@gradient_operator("BooleanMask", "RemoveDataBlocks")
 def boolean_mask_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[Gradient]:
-    """dX has the rows of dY where the mask holds, zeros elsewhere.
+    """dX has the rows of dY where they came from, zeros elsewhere.
 
     `BooleanMaskGradient` is right only for rows that are single numbers.
     """
@@ -58,8 +58,16 @@ def boolean_mask_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> 
 def boolean_mask_gradient(op: Emitter, node: Operator) -> ir.Value:
     """dX from the mask and dY."""
     mask, dY = node.tensors(2)
-    places = op.Compress(op.arange(op.dim(mask, 0)), mask, axis=0)
-    return add_rows(op, op.dim(mask, 0), places, dY)
+    return unmasked(op, mask, dY)
+
+
+@lowering("RemoveDataBlocks")
+def remove_data_blocks(op: Emitter, node: Operator) -> ir.Value:
+    """The rows of X but for those with given numbers."""
+    X, indices = node.tensors(2)
+    ones = op.Expand(1, op.dim(X, 0))
+    kept = op.ScatterElements(ones, wide(op, indices), op.Expand(0, op.shape_of(indices)))
+    return op.Compress(X, op.Cast(kept, to=int(ir.DataType.BOOL)), axis=0)
 
 
 @lowering("BooleanMaskLengths")
@@ -69,7 +77,7 @@ def boolean_mask_lengths(op: Emitter, node: Operator) -> ir.Value:
     return op.cast(Segments.of_lengths(op, lengths).total(op, wide(op, mask)), lengths)
 
 
-not_differentiable("Lengths are whole numbers.", "BooleanMaskLengths")
+not_differentiable("lengths are whole numbers", "BooleanMaskLengths")
 
 
 @lowering("BooleanUnmask")
@@ -142,6 +150,24 @@ def sequence_mask(op: Emitter, node: Operator) -> ir.Value:
     matrices = op.Reshape(X, op.Concat(*sizes, axis=0), allowzero=1)
     masked = op.Where(_kept(op, node, row, column), matrices, op.constant(fill, X.dtype))
     return op.reshape(masked, X)
+
+
+@lowering("VariableLengthSequencePadding")
+def variable_length_sequence_padding(op: Emitter, node: Operator) -> ir.Value:
+    """X[i, s] where i is less than the length of sequence s, else 0; in place."""
+    X, lengths = node.tensors(2)
+    steps = op.Unsqueeze(op.arange(op.dim(X, 0)), [1])
+    there = op.Less(steps, op.Slice(wide(op, lengths), [0], op.dim(X, 1)))
+    return op.Where(op.Unsqueeze(there, [2]), X, op.constant(0, X.dtype))
+
+
+@gradient_operator("VariableLengthSequencePadding")
+def variable_length_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[Gradient]:
+    """dX is dY with the same zeros."""
+    dX = grad.add("Copy", [dys[0]], f"{op.input[0]}_grad")
+    inputs = [dX, op.input[1]]
+    grad.ops.append(OperatorDef(type=op.type, input=inputs, output=[dX], is_gradient_op=True))
+    return [dX, None]
 
 
 @gradient_operator("SequenceMask")

@@ -35,6 +35,7 @@ __all__ = [
     "scatter_rows",
     "size_of",
     "starts",
+    "unmasked",
     "wide",
 ]
 
@@ -92,6 +93,12 @@ def add_rows(op: Emitter, count: ir.Value, indices: ir.Value, X: ir.Value) -> ir
     places = _elements(op, indices, X)
     total = add_at(op, op.Mul(count, size_of(op, X, 1)), places, op.Reshape(X, [-1]), 0)
     return op.Reshape(total, rows_shape(op, count, X), allowzero=1)
+
+
+def unmasked(op: Emitter, mask: ir.Value, rows: ir.Value) -> ir.Value:
+    """Return the rows where a mask holds, zeros elsewhere."""
+    count = op.dim(mask, 0)
+    return add_rows(op, count, op.Compress(op.arange(count), mask, axis=0), rows)
 
 
 def count_named(op: Emitter, indices: ir.Value) -> ir.Value:

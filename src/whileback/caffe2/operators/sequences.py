@@ -228,3 +228,19 @@ def _new_lengths(grad: Gradients, op: OperatorDef) -> list[str]:
         return [op.output[1]]
     again = grad.emit(op.type, op.input[:2], of=[op.input[0], op.input[1]], like=op)
     return again[1:]
+
+
+@lowering("PadEmptySamples")
+def pad_empty_samples(op: Emitter, node: Operator) -> list[ir.Value]:
+    """Every segment without rows gets one of zeros: the lengths, and the rows of each tensor."""
+    lengths, *features = node.tensors(len(node.inputs))
+    lengths = wide(op, lengths)
+    filled = op.Max(lengths, 1)
+    segments = Segments.of_lengths(op, filled)
+    own = op.Add(segments.spread(op, starts(op, lengths)), places_within(op, segments))
+    empty = segments.spread(op, op.Equal(lengths, 0))
+    rows = [
+        op.Gather(op.Concat(X, blank_row(op, X), axis=0), op.Where(empty, op.dim(X, 0), own))
+        for X in features
+    ]
+    return [op.cast(filled, ir.DataType.INT32), *rows]

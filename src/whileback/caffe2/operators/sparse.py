@@ -193,6 +193,13 @@ def scatter_assign(op: Emitter, node: Operator) -> ir.Value:
     return last_rows(op, X, *_flat(op, X, indices, U))
 
 
+@lowering("CopyRowsToTensor")
+def copy_rows_to_tensor(op: Emitter, node: Operator) -> ir.Value:
+    """X with one row written to all the indices."""
+    X, indices, row = node.tensors(3)
+    return last_rows(op, X, indices, op.Expand(row, rows_shape(op, op.shape_of(indices), X)))
+
+
 @lowering("ScatterWeightedSum")
 def scatter_weighted_sum(op: Emitter, node: Operator) -> ir.Value:
     """The rows of X at the indices times w0, and each one plus its w1·X1 + w2·X2 + ….
