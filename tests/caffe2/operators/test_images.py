@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.caffe2.operators.makers import check_maker, operator
-from tests.caffe2.operators.running import refusal
+from tests.caffe2.operators.running import refusal, run
 
 
 def image(*shape: int) -> np.ndarray:
@@ -82,3 +82,9 @@ def test_images_to_pad_have_four_axes() -> None:
     assert refusal(op, {"X": image(2, 3, 4)}) == (
         "PadImage (writes 'Y') needs images of rank 4, not FLOAT[2,3,4]."
     )
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_lrn_of_no_images(order: str) -> None:
+    op = operator("LRN", ["X"], ["Y"], size=3, alpha=1.0, beta=0.5, order=order)
+    assert run(op, {"X": image(0, 2, 2, 2)})[0].shape == (0, 2, 2, 2)

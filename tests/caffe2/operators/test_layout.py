@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.caffe2.operators.makers import check_maker, operator
-from tests.caffe2.operators.running import refusal
+from tests.caffe2.operators.running import refusal, run
 
 
 def tensor(*shape: int) -> np.ndarray:
@@ -45,6 +45,11 @@ def test_gradients(op_type: str, shape: tuple[int, ...], args: dict[str, Any]) -
             "ChannelShuffle (writes 'Y') has group 0; it must be positive.",
         ),
         (
+            "ChannelShuffle",
+            {"group": 3},
+            "ChannelShuffle (writes 'Y') has 4 channels for 3 groups.",
+        ),
+        (
             "SpaceToBatch",
             {"block_size": 0},
             "SpaceToBatch (writes 'Y') has block_size 0; it must be positive.",
@@ -59,3 +64,8 @@ def test_gradients(op_type: str, shape: tuple[int, ...], args: dict[str, Any]) -
 )
 def test_refused(op_type: str, args: dict[str, Any], message: str) -> None:
     assert refusal(operator(op_type, ["X"], ["Y"], **args), {"X": tensor(4, 4, 4, 4)}) == message
+
+
+def test_no_images() -> None:
+    op = operator("ChannelShuffle", ["X"], ["Y"], group=2)
+    assert run(op, {"X": tensor(0, 4, 2, 2)})[0].shape == (0, 4, 2, 2)

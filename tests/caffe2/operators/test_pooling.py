@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.caffe2.operators.makers import check_maker, operator
-from tests.caffe2.operators.running import refusal
+from tests.caffe2.operators.running import refusal, run
 
 
 def image(*shape: int) -> np.ndarray:
@@ -64,3 +64,9 @@ def test_the_gradient_of_the_maximum_of_huge_windows() -> None:
         "MaxPoolGradient (writes 'dX') cannot be read: the elements of its kernel [100, 100] are "
         "read one by one, so there may be 4096 at most. Make it smaller."
     )
+
+
+def test_the_gradient_for_no_images() -> None:
+    op = operator("MaxPoolGradient", ["X", "Y", "dY"], ["dX"], kernel=2)
+    given = {"X": image(0, 2, 3, 3), "Y": image(0, 2, 2, 2), "dY": image(0, 2, 2, 2)}
+    assert run(op, given)[0].shape == (0, 2, 3, 3)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from whileback.caffe2.operators.channels import channel_sum
 from whileback.caffe2.operators.orders import from_nchw, to_nchw
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
 from whileback.caffe2.operators.shapes import known_rank
@@ -89,9 +90,7 @@ def _gradients(op: Emitter, node: Operator, forward: Convolution) -> list[ir.Val
     dX, dW = op.pullback(lambda op, X, W: forward(op, node, X, W, None), [X, W], [dY])
     if node.args.bool("no_bias", False):
         return [dW, dX]
-    planes = to_nchw(op, node, dY)
-    others = [axis for axis in range(known_rank(node, planes)) if axis != 1]
-    return [dW, op.ReduceSum(planes, others, keepdims=0), dX]
+    return [dW, channel_sum(op, node, dY), dX]
 
 
 @gradient_operator("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose")

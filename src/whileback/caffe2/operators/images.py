@@ -22,7 +22,7 @@ from whileback.caffe2.operators.windows import (
     fold,
     padded,
     per_axis,
-    plane_sizes,
+    plane_size,
     plane_window,
     unfold,
 )
@@ -85,17 +85,23 @@ def _beside(node: Operator) -> tuple[int, int]:
 
 def _sums_beside(op: Emitter, node: Operator, X: ir.Value, before: int, after: int) -> ir.Value:
     """Return alpha/size·Σ X over so many channels before and after each."""
-    sizes, first = plane_sizes(X), not is_nhwc(node)
-    if first and sizes is not None:
-        return _sums_along(op, node, X, op.constant([0, 1, -1]), prod(sizes), (before, after))
+    plane, first = plane_size(X, known_rank(node, X) - 2), not is_nhwc(node)
+    if first and plane > 0:
+        row = op.Concat([0, 1], op.Mul(op.dim(X, 1), plane), axis=0)
+        return _sums_along(op, node, op.Reshape(X, row), X, plane, (before, after))
     last = channels_last(op, node, X) if first else X
-    rows = op.Concat([-1, 1], op.dim(last, -1), axis=0)
-    sums = _sums_along(op, node, last, rows, 1, (before, after))
+    rows = op.Unsqueeze(op.Flatten(last, axis=-1), [1])
+    sums = _sums_along(op, node, rows, last, 1, (before, after))
     return channels_first(op, node, sums) if first else sums
 
 
 def _sums_along(
-    op: Emitter, node: Operator, X: ir.Value, rows: ir.Value, step: int, beside: tuple[int, int]
+    op: Emitter,
+    node: Operator,
+    rows: ir.Value,
+    X: ir.Value,
+    step: int,
+    beside: tuple[int, int],
 ) -> ir.Value:
     """Return the sums as a convolution over rows, with the step from one channel to the next.
 
@@ -103,13 +109,8 @@ def _sums_along(
     """
     size = 1 + sum(beside)
     weight = np.full((1, 1, size), node.args.float("alpha", 0.0) / size)
-    sums = op.Conv(
-        op.Reshape(X, rows),
-        op.constant(weight, X.dtype),
-        dilations=[step],
-        pads=[step * count for count in beside],
-    )
-    return op.reshape(sums, X)
+    pads = [step * count for count in beside]
+    return op.reshape(op.Conv(rows, op.constant(weight, X.dtype), dilations=[step], pads=pads), X)
 
 
 def _mode(node: Operator) -> str:
@@ -208,10 +209,11 @@ def im_to_col(op: Emitter, node: Operator) -> ir.Value:
     In the order NHWC a column lies along the last axis, as [kernel_h, kernel_w, channel].
     """
     planes, window = to_nchw(op, node, *node.tensors(1)), plane_window(node)
-    columns = unfold(op, planes, window)
+    columns, rows = unfold(op, planes, window), op.Mul(op.dim(planes, 1), prod(window.kernel))
     if is_nhwc(node):
-        return op.Reshape(op.Transpose(columns, perm=[0, 3, 4, 2, 1]), [0, 0, 0, -1])
-    return op.Reshape(columns, op.Concat([0, -1], op.Shape(columns, start=3), axis=0))
+        lines = op.Transpose(columns, perm=[0, 3, 4, 2, 1])
+        return op.Reshape(lines, op.Concat([0, 0, 0], rows, axis=0))
+    return op.Reshape(columns, op.Concat([0], rows, op.Shape(columns, start=3), axis=0))
 
 
 @lowering("Col2Im")
@@ -220,8 +222,8 @@ def col_to_im(op: Emitter, node: Operator) -> ir.Value:
     X, image = node.tensors(2)
     planes, window = to_nchw(op, node, image), plane_window(node)
     if is_nhwc(node):
-        apart = op.Concat([0, -1, *window.kernel], op.dim(planes, 1), axis=0)
-        X = op.Transpose(op.Reshape(X, apart), perm=[0, 4, 2, 3, 1])
+        apart = op.Concat([0, 0, 0, prod(window.kernel)], op.dim(planes, 1), axis=0)
+        X = op.Transpose(op.Reshape(X, apart), perm=[0, 4, 3, 1, 2])
     return from_nchw(op, node, fold(op, X, planes, window))
 
 
@@ -235,3 +237,10 @@ def im_to_col_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> lis
 def col_to_im_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[str | None]:
     """dX = Im2Col(dY); the image gives its shape alone."""
     return [*grad.emit("Im2Col", dys, of=op.input[:1], like=op), None]
+
+
+@lowering("IntegralImage")
+def integral_image(op: Emitter, node: Operator) -> ir.Value:
+    """Y[h,w] = Σ X over all rows before h and all columns before w."""
+    (X,) = node.tensors(1)
+    return op.CumSum(op.CumSum(padded(op, X, [1, 1, 0, 0], [2, 3]), 2), 3)

@@ -15,7 +15,7 @@ from whileback.caffe2.operators.orders import (
 )
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
 from whileback.caffe2.operators.shapes import known_rank
-from whileback.caffe2.operators.windows import padded
+from whileback.caffe2.operators.windows import padded, plane_size
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import Arguments, label
@@ -72,19 +72,22 @@ def nhwc_to_nchw(op: Emitter, node: Operator) -> ir.Value:
 def channel_shuffle(op: Emitter, node: Operator) -> ir.Value:
     """Y has the channels [group, rest] of X as [rest, group]."""
     planes, group, rest = _grouped(op, node)
-    return _swapped(op, node, planes, op.Concat([0], group, rest, [-1], axis=0))
+    return _swapped(op, node, planes, [group, rest])
 
 
 @lowering("ChannelShuffleGradient")
 def channel_shuffle_gradient(op: Emitter, node: Operator) -> ir.Value:
     """dX has the channels [rest, group] of dY as [group, rest]."""
     planes, group, rest = _grouped(op, node)
-    return _swapped(op, node, planes, op.Concat([0], rest, group, [-1], axis=0))
+    return _swapped(op, node, planes, [rest, group])
 
 
 def _grouped(op: Emitter, node: Operator) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Return the images in the order NCHW, the number of groups, and of channels in each."""
     planes, group = to_nchw(op, node, *node.tensors(1)), _positive(node, "group", 1)
+    channels = None if planes.shape is None else planes.shape[1]
+    if isinstance(channels, int) and channels % group:
+        raise NetDefError(f"{label(node.proto)} has {channels} channels for {group} groups.")
     return planes, op.constant([group]), op.Div(op.dim(planes, 1), [group])
 
 
@@ -95,8 +98,12 @@ def _positive(node: Operator, name: str, default: int) -> int:
     return number
 
 
-def _swapped(op: Emitter, node: Operator, planes: ir.Value, shape: ir.Value) -> ir.Value:
-    swapped = op.Transpose(op.Reshape(planes, shape), perm=[0, 2, 1, 3])
+def _swapped(
+    op: Emitter, node: Operator, planes: ir.Value, channels: Sequence[ir.Value]
+) -> ir.Value:
+    plane = plane_size(planes, known_rank(node, planes) - 2)
+    apart = op.Reshape(planes, op.Concat([0], *channels, [plane], axis=0))
+    swapped = op.Transpose(apart, perm=[0, 2, 1, 3])
     return from_nchw(op, node, op.reshape(swapped, planes))
 
 

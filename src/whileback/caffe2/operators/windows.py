@@ -26,6 +26,7 @@ __all__ = [
     "legacy_window",
     "padded",
     "per_axis",
+    "plane_size",
     "plane_sizes",
     "plane_window",
     "unfold",
@@ -170,7 +171,7 @@ def legacy_window(node: Operator, X: ir.Value) -> Window:
         return window
     if set(window.dilations) != {1}:
         raise NetDefError(f"{label(node.proto)} has dilation, which legacy_pad does not allow.")
-    sizes = plane_sizes(X)
+    sizes = plane_sizes(X, len(window.kernel))
     if sizes is None:
         raise NetDefError(
             f"{label(node.proto)} has legacy_pad, for which the height and the width of its "
@@ -182,11 +183,17 @@ def legacy_window(node: Operator, X: ir.Value) -> Window:
     return replace(window, pads=[*begins, *ends])
 
 
-def plane_sizes(X: ir.Value) -> list[int] | None:
-    """Return the sizes of images in the order NCHW, if they are known."""
-    sizes = list(X.shape or ())[2:]
+def plane_sizes(X: ir.Value, count: int) -> list[int] | None:
+    """Return the sizes of the last `count` axes, if they are known."""
+    sizes = [] if X.shape is None else list(X.shape)[len(X.shape) - count :]
     known = [size for size in sizes if isinstance(size, int)]
-    return known if len(known) == len(sizes) > 0 else None
+    return known if len(known) == count else None
+
+
+def plane_size(X: ir.Value, count: int) -> int:
+    """Return the product of these sizes, or -1, as Reshape takes it."""
+    sizes = plane_sizes(X, count)
+    return -1 if sizes is None else prod(sizes)
 
 
 def _same(size: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
@@ -254,11 +261,12 @@ def unfold(op: Emitter, X: ir.Value, window: Window) -> ir.Value:
 def fold(op: Emitter, columns: ir.Value, image: ir.Value, window: Window) -> ir.Value:
     """Add up what each window holds at the places it was read from: the transpose of `unfold`.
 
-    Shapes: columns[N,C,kernel_h·kernel_w,windows_h,windows_w], or any with the same elements →
+    Shapes: columns[N,C,kernel_h·kernel_w,windows_h,windows_w] or [N,C·…,windows_h,windows_w] →
         the shape of the image.
     """
     rows = op.Mul(op.dim(image, 1), prod(window.kernel))
-    flat = op.Reshape(columns, op.Concat([0], rows, [-1], axis=0))
+    windows = plane_size(columns, len(window.kernel))
+    flat = op.Reshape(columns, op.Concat([0], rows, [windows], axis=0))
     attributes = {name: each for name, each in window.attributes.items() if name != "kernel_shape"}
     found = op.Col2Im(flat, op.Shape(image, start=2), list(window.kernel), **attributes)
     found.shape = image.shape
