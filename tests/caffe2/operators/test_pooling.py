@@ -16,7 +16,12 @@ def image(*shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(
-    "args", [{"kernel": 2, "pad": 1}, {"kernel": 3, "stride": 2, "legacy_pad": 3}]
+    "args",
+    [
+        {"kernel": 2, "pad": 1},
+        {"kernel": 3, "stride": 2, "legacy_pad": 3},
+        {"kernel": 2, "dilation": 2},
+    ],
 )
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
 def test_gradients(op_type: str, args: dict[str, Any], order: str) -> None:
