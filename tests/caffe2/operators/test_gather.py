@@ -15,6 +15,7 @@ X = np.random.default_rng(1).uniform(-2, 2, (3, 4, 2)).astype(np.float32)
         ([2, 0, 2], {}),
         ([[2, 0], [1, 1]], {}),
         ([2, 0, 2], {"dense_gradient": 1}),
+        ([[2, 0], [1, 1]], {"dense_gradient": 1}),
         ([], {"dense_gradient": 1}),
         ([3, 0, 3], {"axis": 1}),
         ([[1, 1]], {"axis": -1}),

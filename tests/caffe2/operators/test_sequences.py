@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 from tests.caffe2.operators.makers import check_maker, operator
 
+from whileback import compile
+from whileback.caffe2.reading import TensorSpec, read
+from whileback.formats.caffe2.caffe2_pb2 import NetDef
+
 RNG = np.random.default_rng(1)
 X = RNG.uniform(-2, 2, (5, 2)).astype(np.float32)
 PACKED = RNG.uniform(-2, 2, (3, 4, 2)).astype(np.float32)
@@ -51,3 +55,10 @@ def test_remove_padding(outputs: list[str]) -> None:
     check_maker(operator("RemovePadding", ["x", "l"], outputs), feeds, ["x"], ["y"])
     check_maker(operator("RemovePadding", ["x"], outputs), feeds, ["x"], ["y"])
     check_maker(operator("AddPadding", ["x"], outputs), feeds, ["x"], ["y"])
+
+
+def test_strings_are_packed_with_empty_ones() -> None:
+    feeds = {"l": np.array([2, 1], np.int32), "x": np.array(["a", "b", "c"], object)}
+    net = NetDef(name="n", op=[operator("PackSegments", ["l", "x"], ["y"])])
+    reading = read(net, {name: TensorSpec.of(array) for name, array in feeds.items()})
+    assert compile(reading.model)(feeds)["y"].tolist() == [["a", "b"], ["c", ""]]

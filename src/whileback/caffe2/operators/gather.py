@@ -70,8 +70,18 @@ def gather_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> list[G
     if args.int("axis", 0) != 0:
         return [*grad.emit("BatchGatherGradient", [X, indices, dys[0]], of=[X], like=op), None]
     if args.bool("dense_gradient", False):
-        return [*grad.emit("SparseToDense", [indices, dys[0], X], of=[X], like=op), None]
+        return [_dense(grad, X, indices, dys[0]), None]
     return [Slices(indices, dys[0]), None]
+
+
+def _dense(grad: Gradients, X: str, indices: str, dy: str) -> str:
+    """Return dX: zeros with the rows of dY added. (SparseToDense takes only a list of indices.)"""
+    dX = grad.zeros_like(X)
+    one = grad.add("ConstantFill", [], "one", shape=[1], value=1.0)
+    inputs = [dX, one, indices, dy, one]
+    op = OperatorDef(type="ScatterWeightedSum", input=inputs, output=[dX], is_gradient_op=True)
+    grad.ops.append(op)
+    return dX
 
 
 @gradient_operator("BatchGather")

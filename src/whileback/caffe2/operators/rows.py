@@ -185,7 +185,7 @@ def rows_of_ranges(op: Emitter, first: ir.Value, lengths: ir.Value) -> ir.Value:
 
 def blank_row(op: Emitter, X: ir.Value, value: float = 0) -> ir.Value:
     """Return one row like those of X, full of a number; of strings it is full of empty ones."""
-    element = op.constant("" if X.dtype == ir.DataType.STRING else value, X.dtype)
+    element = op.constant(b"" if X.dtype == ir.DataType.STRING else value, X.dtype)
     return op.Expand(element, rows_shape(op, op.constant([1]), X))
 
 
