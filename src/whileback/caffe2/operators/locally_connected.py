@@ -19,8 +19,11 @@ TYPES = ("LC", "LC1D", "LC2D", "LC3D")
 def locally_connected(op: Emitter, node: Operator) -> ir.Value:
     """Y[n,m,i] = Σ W[i,m,c,k]·X[n,c,stride·i + k - pad] + B[i,m]."""
     X, W = node.tensors(2)
-    if node.args.int("group", 1) != 1:
-        raise UnsupportedError(f"{label(node.proto)} has groups; split it into an LC for each.")
+    groups = node.args.int("group", 1)
+    if groups != 1:
+        raise UnsupportedError(
+            f"{label(node.proto)} has {groups} groups; split it into an LC for each."
+        )
     return _locally_connected(op, node, X, W, node.optional(2))
 
 

@@ -94,8 +94,14 @@ def batch_matmul(op: Emitter, node: Operator) -> ir.Value:
         _transposed(op, node, value) if node.args.bool(flag, False) else value
         for value, flag in zip(node.tensors(2), ("trans_a", "trans_b"), strict=True)
     )
+    # Vectors become matrices here: ONNX Runtime 1.32 is wrong on a transposed matrix by a vector.
+    row, column = rank(A) == 1, rank(B) == 1
+    A = op.Unsqueeze(A, [0]) if row else A
+    B = op.Unsqueeze(B, [1]) if column else B
     Y = op.MatMul(A, B)
-    return op.Unsqueeze(Y, [0]) if rank(Y) == 0 else Y
+    if column:
+        return op.Squeeze(Y, [-1])
+    return op.Squeeze(Y, [-2]) if row else Y
 
 
 def _transposed(op: Emitter, node: Operator, value: ir.Value) -> ir.Value:
