@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.caffe2.operators.makers import check_maker, differentiated, operator
+from tests.caffe2.operators.running import refusal
 
 from whileback.errors import UnsupportedError
 
@@ -87,4 +88,14 @@ def test_refused() -> None:
     assert str(info.value) == (
         "SpatialBN (writes 'y'): no gradient is known for a batch that is one of several "
         "(num_batches). Train with one."
+    )
+
+
+def test_groups_that_do_not_divide() -> None:
+    given = feeds((2, 4, 3), (4,), (4,))
+    assert refusal(operator("GroupNorm", [*given], ["y"], group=3), given) == (
+        "GroupNorm (writes 'y') cannot divide 4 channels into 3 groups."
+    )
+    assert refusal(operator("GroupNorm", [*given], ["y"]), given) == (
+        "GroupNorm (writes 'y') cannot divide 4 channels into 32 groups."
     )

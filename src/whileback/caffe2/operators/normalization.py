@@ -13,7 +13,8 @@ from whileback.caffe2.operators.registry import Gradients, Operator, gradient_op
 from whileback.caffe2.operators.replay import output_gradients, replayed_gradient
 from whileback.caffe2.operators.shapes import axis_argument, matrix
 from whileback.caffe2.reading.emitter import Emitter
-from whileback.formats.caffe2.arguments import Arguments
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import Arguments, label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
 EPSILON = 1e-5
@@ -110,12 +111,25 @@ def group_norm(op: Emitter, node: Operator) -> list[ir.Value]:
     """Y = (X - mean)·r·scale + bias, moments over groups of channels; mean and r = 1/√(var + ε)."""
     X, scale, bias = node.tensors(3)
     X = to_nchw(op, node, X)
-    count = node.args.int("group", 32)
+    count = _groups(node, X)
     unit = [op.Expand(op.constant(value, X.dtype), [count]) for value in (1.0, 0.0)]
     Y, mean, r = _instance_norm(op, node, op.Reshape(X, [0, count, -1]), *unit)
     Y = from_nchw(op, node, op.reshape(Y, X))
     Y = op.Mul(Y, per_channel(op, node, scale, Y))
     return [op.Add(Y, per_channel(op, node, bias, Y)), mean, r]
+
+
+def _groups(node: Operator, X: ir.Value) -> int:
+    """Return the number of groups of channels.
+
+    Raises: NetDefError if they cannot all have equally many.
+    """
+    count, channels = node.args.int("group", 32), X.shape[1] if X.shape is not None else None
+    if count < 1 or (isinstance(channels, int) and channels % count):
+        raise NetDefError(
+            f"{label(node.proto)} cannot divide {channels} channels into {count} groups."
+        )
+    return count
 
 
 replayed_gradient("dY0 X0 X1 X2 Y1 Y2", "X0 X1 X2", "GroupNorm")
