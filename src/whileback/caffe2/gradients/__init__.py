@@ -6,6 +6,7 @@ has a name of its own. Each is differentiated from its last operator to its firs
 that still hold it, and kept in a copy where none does (`keeping`, `finishing`, `rewriting`).
 """
 
+from whileback.caffe2.gradients import recurrent as _recurrent  # noqa: F401
 from whileback.caffe2.gradients.net_gradient import GradientMap, add_gradient_operators
 
 __all__ = ["GradientMap", "add_gradient_operators"]

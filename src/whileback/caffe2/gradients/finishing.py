@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from whileback.caffe2.gradients.backward import Session
 from whileback.caffe2.gradients.bindings import bind
 from whileback.caffe2.gradients.keeping import Keeper
+from whileback.caffe2.gradients.naming import rename
 from whileback.caffe2.gradients.regions import Frame, Region
 from whileback.formats.caffe2.arguments import subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
@@ -38,10 +39,11 @@ class Finisher:
         for op in ops:
             if op.type == "Do":
                 self._pop(op)
-            else:
+            elif op.type in ("If", "While"):
                 op.input[:] = [self.name(name) for name in op.input]
-                if op.type in ("If", "While"):
-                    self._enclose(op)
+                self._enclose(op)
+            else:
+                rename([op], {name: self.name(name) for name in op.input})
 
     def _enclose(self, op: OperatorDef) -> None:
         """Finish the nets of an If or a While, and name what they read and write."""

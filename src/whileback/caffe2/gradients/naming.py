@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from whileback.formats.caffe2.arguments import subnets
+from whileback.formats.caffe2.arguments import Arguments, subnets
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 from whileback.graph.names import Names
 
-__all__ = ["final_names", "rename"]
+__all__ = ["final_names", "rename", "required_names"]
 
 
 def final_names(
@@ -26,6 +26,19 @@ def final_names(
     for name in [*first, *_written(ops)]:
         if name in own and name not in found:
             found[name] = names.fresh(first.get(name, own[name]))
+    return found
+
+
+def required_names(ops: Iterable[OperatorDef], own: Mapping[str, str]) -> dict[str, str]:
+    """Return what blobs must be called for Caffe2 to run operators.
+
+    It knows the gradient of a RecurrentNetwork's sequence `x` by its name, `x_grad`.
+    """
+    found = {}
+    for op in ops:
+        if op.type == "RecurrentNetworkGradient":
+            sequence = op.input[len(Arguments(op).ints("outputs_with_grads"))]
+            found[op.output[0]] = f"{own.get(sequence, sequence)}_grad"
     return found
 
 

@@ -13,7 +13,7 @@ from whileback.caffe2.gradients.backward import Backward, Gradient, Session
 from whileback.caffe2.gradients.bindings import all_names, mentions
 from whileback.caffe2.gradients.emission import pruned
 from whileback.caffe2.gradients.finishing import Finisher
-from whileback.caffe2.gradients.naming import final_names, rename
+from whileback.caffe2.gradients.naming import final_names, rename, required_names
 from whileback.caffe2.gradients.parsing import Parser
 from whileback.caffe2.gradients.regions import Region, Value
 from whileback.caffe2.gradients.rewriting import Rewriter, complete
@@ -172,7 +172,9 @@ def _assembled(
     result.op.extend([*rewriter.rewrite(back.region), *ops])
     complete(result)
     own = back.session.own
-    names = final_names(result.op, own, _wishes(found, own), taken)
+    first = required_names(ops, own)
+    first |= {name: base for name, base in _wishes(found, own).items() if name not in first}
+    names = final_names(result.op, own, first, taken)
     rename(result.op, names)
     gradients = GradientMap(
         {blob: _mapped(each, lambda name: names.get(name, name)) for blob, each in found.items()}

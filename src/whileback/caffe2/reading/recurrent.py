@@ -54,7 +54,7 @@ class Network:
         self.backward_links = self._links("backward_link") if has_backward else []
         made = {name for inner in self.step_net.op for name in inner.output}
         read = {link.internal for link in self.links if not self._is_made(link)}
-        self.kept = made - {link.internal for link in self.links if self._is_made(link)}
+        self.kept = sorted(made - {link.internal for link in self.links if self._is_made(link)})
         self.local = {self.timestep, *made, *read}
         self.local.update(link.internal for link in self.backward_links)
         self.local.update(name for inner in self.backward_net.op for name in inner.output)
@@ -138,15 +138,6 @@ def sized(op: Emitter, stack: ir.Value, sequence: ir.Value, row: ir.Value) -> ir
     return op.Reshape(stack, op.Concat(op.dim(sequence, 0), op.Shape(row, start=1), axis=0))
 
 
-def _read_by(net: NetDef) -> list[str]:
-    """Return the blobs that a net reads before it writes them."""
-    read, written = dict[str, None](), set[str]()
-    for op in net.op:
-        read.update((name, None) for name in op.input if name not in written)
-        written.update(op.output)
-    return list(read)
-
-
 def _recurrent_network(reader: Reader, proto: OperatorDef) -> None:
     """Run the step net for each row of the sequence; what is stacked are its states."""
     op, network = reader.op, Network(proto)
@@ -189,10 +180,13 @@ def _made(step: Reader, network: Network, state: str) -> ir.Value:
 
 
 def _tape(step: Reader, network: Network, steps: Steps) -> dict[str, ir.Value]:
-    """Return what the gradient's step net reads of a step and is not the same in all steps."""
+    """Return what a step leaves in its blobs, except for constants, which go into `steps`.
+
+    What no gradient reads is taken away when the model is cleaned.
+    """
     tape = {}
-    for name in _read_by(network.backward_net):
-        content = step.content(name) if name in network.kept else None
+    for name in network.kept:
+        content = step.content(name)
         if isinstance(content, ir.Value) and content.const_value is not None:
             steps.constants[name] = content
         elif isinstance(content, ir.Value):
