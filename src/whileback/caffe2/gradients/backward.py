@@ -45,8 +45,8 @@ class Session:
     flows: dict[tuple[Control, frozenset[str]], frozenset[str]] = field(default_factory=dict)
 
     def fresh(self, base: str) -> str:
-        """Return a new name; versions of blobs in it go."""
-        base = re.sub("⟨[^⟩]*⟩", "", base)
+        """Return a new name; versions of blobs in it go, and so do endings given before."""
+        base = re.sub("⟨[^⟩]*⟩", "", self.own.get(base, base))
         name = self.names.fresh(base)
         self.own[name] = base
         return name

@@ -8,7 +8,7 @@ from whileback.caffe2.gradients.regions import Control, Frame
 from whileback.formats.caffe2.arguments import add_argument
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
 
-__all__ = ["entered", "flow", "frame_gradient"]
+__all__ = ["flow", "zeros_of_first"]
 
 Names = dict[str, str]
 
@@ -79,53 +79,60 @@ def if_gradient(back: Backward, node: Control, dys: Names) -> Names:
     """Run the gradient of the branch that ran; what it leaves alone gets zeros or keeps its dY."""
     if back.dry:
         return dict.fromkeys(entered(back.session, node, frozenset(dys)), "-")
-    branches = {
-        name: frame_gradient(back.session, node.frames[name], dys) if name in node.frames else None
-        for name in ("then_net", "else_net")
-    }
-    each = [dys if branch is None else branch[1] for branch in branches.values()]
-    wanted = [b for b in node.entry if any(b in found for found in each)]
+    branches = {name: _Branch(back, node, name, dys) for name in ("then_net", "else_net")}
+    each = [branch.found for branch in branches.values()]
+    wanted = [b for b, value in node.entry.items() if value.active and any(b in f for f in each)]
     passed = {b: dys[b] for b in wanted if all(found.get(b) == dys.get(b) for found in each)}
-    results = {
-        b: back.fresh(f"{b}_grad") for b in wanted if b not in passed and node.entry[b].active
-    }
+    results = {b: back.fresh(f"{b}_grad") for b in wanted if b not in passed}
     if results and node.condition is not None:
         op = OperatorDef(type="If", input=[node.condition.name], is_gradient_op=True)
         op.output.extend(results.values())
-        for (name, branch), found in zip(branches.items(), each, strict=True):
-            net = _branch(back, node, name, branch and branch[0], found, dys, results)
-            add_argument(op, name, net)
+        for name, branch in branches.items():
+            add_argument(op, name, branch.net(results))
         back.ops.append(op)
     return passed | results
 
 
-def _branch(
-    back: Backward,
-    node: Control,
-    name: str,
-    inner: Backward | None,
-    found: Names,
-    dys: Names,
-    results: Names,
-) -> NetDef:
-    """Return the gradient of a branch: a Do for what it computed, and fills for the rest."""
-    frame = node.frames.get(name)
-    base = f"{name}_grad" if frame is None else f"{frame.name}_{name}_grad"
-    net = NetDef(name=back.session.net_names.fresh(base))
-    computed: Names = {}
-    for blob, result in results.items():
-        dy = found.get(blob)
-        if dy is None:
-            entry = node.entry[blob]
-            net.op.append(zeros_to(entry if entry.certain else node.exit[blob], result))
-        elif dy in dys.values():
-            net.op.append(copy_to(dy, result))
-        else:
-            computed[result] = dy
-    if computed and frame is not None and inner is not None:
-        deliver(inner.ops, computed)
-        net.op.insert(0, gradient_do(back.session, frame, inner.ops, list(computed)))
-    return net
+class _Branch:
+    """The gradient of one branch of an If, which may not be there."""
+
+    def __init__(self, back: Backward, node: Control, name: str, dys: Names) -> None:
+        self.session, self.node, self.name, self.dys = back.session, node, name, dys
+        self.frame = node.frames.get(name)
+        self.found = dys
+        if self.frame is not None:
+            self.inner, self.found = frame_gradient(back.session, self.frame, dys)
+
+    def net(self, results: Names) -> NetDef:
+        """Return the net: a Do for what the branch computed, and fills for the rest."""
+        base = self.name if self.frame is None else f"{self.frame.name}_{self.name}"
+        net = NetDef(name=self.session.net_names.fresh(f"{base}_grad"))
+        computed: Names = {}
+        for blob, result in results.items():
+            dy = self.found.get(blob)
+            if dy is not None and dy in self.dys.values():
+                net.op.append(copy_to(dy, result))
+            elif dy is not None:
+                computed[result] = dy
+            elif self.frame is not None and blob in self.frame.written():
+                computed[result] = zeros_of_first(self.inner, self.frame, self.frame.inner[blob])
+            else:
+                # This branch leaves the blob as it was, whatever the other one does.
+                node = self.node
+                net.op.append(zeros_to(node.exit.get(blob, node.entry[blob]), result))
+        if computed and self.frame is not None:
+            deliver(self.inner.ops, computed)
+            net.op.insert(0, gradient_do(self.session, self.frame, self.inner.ops, list(computed)))
+        return net
+
+
+def zeros_of_first(back: Backward, frame: Frame, inner: str) -> str:
+    """Emit zeros for the first version of a blob in a frame, which nothing needs.
+
+    A blob that may not have been there before is taken to keep its shape.
+    """
+    first = frame.first(inner)
+    return back.zeros(first if first.certain else frame.last(inner))
 
 
 control_gradients["Do"] = do_gradient

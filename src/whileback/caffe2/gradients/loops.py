@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whileback.caffe2.gradients.backward import Backward, Session, control_gradients
-from whileback.caffe2.gradients.branches import flow
+from whileback.caffe2.gradients.branches import flow, zeros_of_first
 from whileback.caffe2.gradients.emission import copy_to, deliver, gradient_do, zeros_to
 from whileback.caffe2.gradients.regions import Control, Frame
 from whileback.caffe2.operators.registry import Slices
@@ -71,8 +71,10 @@ def _step(session: Session, frame: Frame, cells: Names) -> OperatorDef:
         first = frame.first(inner)
         total = back.totals.get(first)
         if frame.is_written(inner):
-            like = first if first.certain else frame.last(inner)
-            new[cell] = back.zeros(like) if total is None else back.dense(first, total)
+            if total is None:
+                new[cell] = zeros_of_first(back, frame, inner)
+            else:
+                new[cell] = back.dense(first, total)
         elif total is not None:
             sums[cell] = _added(back, cell, total)
     moves = {cell: dy for cell, dy in new.items() if dy != cell}

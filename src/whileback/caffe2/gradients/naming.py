@@ -23,7 +23,7 @@ def final_names(
         taken: names that none may have.
     """
     names, found = Names(list(taken)), {}
-    for name in [*first, *_written(ops)]:
+    for name in [*first, *_named(ops)]:
         if name in own and name not in found:
             found[name] = names.fresh(first.get(name, own[name]))
     return found
@@ -42,11 +42,12 @@ def required_names(ops: Iterable[OperatorDef], own: Mapping[str, str]) -> dict[s
     return found
 
 
-def _written(ops: Iterable[OperatorDef]) -> Iterator[str]:
+def _named(ops: Iterable[OperatorDef]) -> Iterator[str]:
+    """Yield all names in the order in which the operators have them."""
     for op in ops:
-        yield from op.output
+        yield from (*op.input, *op.output)
         for _, net in subnets(op):
-            yield from _written(net.op)
+            yield from _named(net.op)
 
 
 def rename(ops: Iterable[OperatorDef], names: Mapping[str, str]) -> None:

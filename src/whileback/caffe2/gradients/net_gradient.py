@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from whileback.caffe2 import operators as _operators  # noqa: F401
 from whileback.caffe2.gradients import branches as _branches  # noqa: F401
@@ -85,7 +85,7 @@ def add_gradient_operators(
     back.run()
     back.session.check_complete()
     if wanted is None:
-        wanted = _versions(region, mentions(net), given, back.totals)
+        wanted = _versions(region, {*mentions(net), *net.external_input}, given, back.totals)
     found = {name: _gradient(back, value, dense) for name, value in wanted.items()}
     return _assembled(net, back, found, {*all_names(net), *named})
 
@@ -118,8 +118,6 @@ def _find(region: Region, name: str, given: set[str] | None = None) -> Value:
     versions = region.versions.get(blob, [])
     if number.isdecimal() and int(number) < len(versions):
         return versions[int(number)]
-    if given is not None and name in given:
-        return region.first(name)
     raise ArgumentError(
         f"The net has no blob '{name}' in its main workspace; {nearest(name, region.versions)}"
     )
@@ -137,13 +135,13 @@ def _check_types(values: Mapping[str, Value], argument: str) -> None:
 
 
 def _versions(
-    region: Region, named: Iterable[str], given: set[str], totals: Mapping[Value, Gradient]
+    region: Region, named: Container[str], given: set[str], totals: Mapping[Value, Gradient]
 ) -> dict[str, Value]:
     """Return the values that have a gradient, by the names that they are told apart by."""
     found = {}
-    for blob in dict.fromkeys(named):
-        for value in region.versions[blob]:
-            if value in totals:
+    for blob, versions in region.versions.items():
+        for value in versions:
+            if value in totals and blob in named:
                 first = value.version == int(blob not in given)
                 found[blob if first else f"{blob}@{value.version}"] = value
     return found

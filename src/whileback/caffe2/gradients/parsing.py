@@ -9,6 +9,7 @@ from whileback.caffe2.gradients.bindings import (
     all_nets,
     bindings,
     is_forward_do,
+    mentions,
     scope_of,
 )
 from whileback.caffe2.gradients.regions import Control, Frame, Node, Region
@@ -42,9 +43,18 @@ class Parser:
         self._named: set[str] = set()
 
     def main(self, net: NetDef, seen: Iterable[str]) -> Region:
-        """Return the region of a main net; `seen` are blobs that matter outside of it."""
+        """Return the region of a main net.
+
+        Args:
+            net: the net.
+            seen: blobs that matter outside of it. The net's own lists add to them; if it lists no
+                outputs, all blobs matter.
+        """
         region = Region(net.name)
-        self._fill(region, net, Workspace(net, [*net.external_output, *seen]))
+        for blob in net.external_input:
+            region.first(blob)
+        outputs = net.external_output or mentions(net)
+        self._fill(region, net, Workspace(net, [*net.external_input, *outputs, *seen]))
         return region
 
     def _fill(self, region: Region, net: NetDef, workspace: Workspace) -> None:
@@ -83,7 +93,7 @@ class Parser:
         frame = Frame(self._unique(net.name), net, region, None)
         self._fill(frame, net, workspace)
         local = workspace.private(net) - set(frame.entered)
-        for blob in frame.versions:
+        for blob in list(frame.versions):
             if blob not in local:
                 frame.bind(blob, blob)
         frame.shared = {*workspace.names.values()} & set(frame.outer)
@@ -150,8 +160,9 @@ def _connect(region: Region, node: Control) -> None:
     for blob in _surely_first(node):
         read.pop(blob, None)
     node.entry = {blob: region.read(blob, named) for blob, named in read.items()}
-    for blob in (*node.op.input, *(scope_of(f.do) for f in frames if f.do is not None)):
-        region.read(blob)
+    for op in (node.op, *(frame.do for frame in frames if frame.do is not None)):
+        for blob in op.input:
+            region.read(blob)
     node.exit = {blob: region.write(blob, node, blob in surely) for blob in written}
     node.inputs, node.outputs = list(node.entry.values()), list(node.exit.values())
 

@@ -179,6 +179,7 @@ class Frame(Region):
         """Let a name inside stand for a blob outside."""
         self.outer[inner] = outer
         self.inner[outer] = inner
+        self.first(inner)
 
     def outside(self, blobs: Iterable[str]) -> dict[str, None]:
         """Return the names outside of those among some blobs that stand for outer ones."""

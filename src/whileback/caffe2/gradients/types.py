@@ -14,7 +14,7 @@ FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 # Operators whose results are of one type, whatever they read.
 FIXED = {
     **dict.fromkeys("EQ NE LT LE GT GE And Or Xor Not IsNan HasScope HasElements".split(), "BOOL"),
-    **dict.fromkeys("IsEmpty IsMemberOf GivenTensorBoolFill SequenceMask".split(), "BOOL"),
+    **dict.fromkeys("IsEmpty IsMemberOf GivenTensorBoolFill".split(), "BOOL"),
     **dict.fromkeys("Shape Size ArgMax ArgMin GivenTensorInt64Fill".split(), "INT64"),
     **dict.fromkeys("LengthsToSegmentIds LengthsToRanges SegmentIdsToLengths".split(), "INT32"),
     **dict.fromkeys("GivenTensorIntFill UniformIntFill LengthsRangeFill".split(), "INT32"),

@@ -29,13 +29,7 @@ class Workspace:
     def __init__(self, net: NetDef, seen: Iterable[str]) -> None:
         self.seen = set(seen)
         self._mentions = mentions(net)
-        # By scope: how many operators make it, use it or read it.
-        self._users = Counter(
-            name
-            for op in operators(net)
-            if op.type not in ("If", "While")
-            for name in (*op.input, *(op.output if op.type == "CreateScope" else ()))
-        )
+        self._users = _scope_users(net)
         self.asked = _asked(net)
         # By scope: the local blobs of Dos that outlive a run, because a Do uses the workspace of
         # an earlier one again; with the names of the blobs that take their places.
@@ -47,9 +41,13 @@ class Workspace:
         self._cached: dict[tuple[str, str], NetDef] = {}
 
     def private(self, net: NetDef) -> set[str]:
-        """Return the blobs that no operator outside of a branch or body mentions."""
-        inside = mentions(net)
-        return {b for b, n in inside.items() if b not in self.seen and n == self._mentions[b]}
+        """Return the blobs that no operator outside of a branch or body mentions.
+
+        A scope that is made inside is private even if operators around it list it.
+        """
+        inside, users = mentions(net), _scope_users(net)
+        private = {b for b, n in inside.items() if b not in self.seen and n == self._mentions[b]}
+        return private | {scope for scope in _made(net) if users[scope] == self._users[scope]}
 
     def owned(self, scope: str) -> bool:
         """Tell whether a scope is made once and used by one Do."""
@@ -67,6 +65,21 @@ class Workspace:
             return self._cached.setdefault(key, net)
         self._cached[key] = net
         return net
+
+
+def _made(net: NetDef) -> set[str]:
+    """Return the scopes that operators make."""
+    return {scope for op in operators(net) if op.type == "CreateScope" for scope in op.output}
+
+
+def _scope_users(net: NetDef) -> Counter[str]:
+    """Count for each scope the operators that make it, use it or read it."""
+    return Counter(
+        name
+        for op in operators(net)
+        if op.type not in ("If", "While")
+        for name in (*op.input, *(op.output if op.type == "CreateScope" else ()))
+    )
 
 
 def _read_first(net: NetDef) -> set[str]:
