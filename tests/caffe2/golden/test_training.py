@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.caffe2.golden.cases import DATA, Case, cases, difference
 
+from whileback.caffe2.gradients import add_gradient_operators
 from whileback.caffe2.workspace import Workspace
 from whileback.formats.caffe2.caffe2_pb2 import NetDef
 
@@ -30,6 +31,7 @@ def differences(ws: Workspace, expected: dict[str, np.ndarray]) -> dict[str, str
 
 
 TRAINING = [case for case in cases("training") if not case.meta.get("nondeterministic_blobs")]
+DIFFERENTIABLE = [case for case in TRAINING if case.meta.get("gradient_map")]
 
 
 @pytest.mark.parametrize("case", TRAINING, ids=lambda case: case.name)
@@ -41,6 +43,27 @@ def test_a_training_net_goes_the_recorded_way(case: Case) -> None:
         expected = {name: values[run] for name, values in trace.items()}
         assert differences(ws, expected) == {}, f"run {run}"
     assert differences(ws, case.arrays("fetches.npz")) == {}
+
+
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=lambda case: case.name)
+def test_gradients_made_here_are_the_recorded_ones(case: Case) -> None:
+    ws, net, runs = prepared(case), case.net(), case.meta["runs"]
+    for run in range(runs):
+        feed(ws, case, f"feeds_run{run + 1}.npz")
+        if run < runs - 1:
+            ws.run(net)
+    made, gradients = add_gradient_operators(case.forward_net(), ["loss"])
+    ws.run(made)
+    updates = net.op[case.meta["n_ops_before_update"] :]
+    overwritten = {name for op in updates for name in op.output}
+    recorded, dense = case.arrays("fetches.npz"), case.meta["gradient_map"].items()
+    expected = {
+        gradients[blob]: recorded[gradient]
+        for blob, gradient in dense
+        if isinstance(gradient, str) and gradient in recorded and gradient not in overwritten
+    }
+    assert len(expected) >= 5
+    assert differences(ws, expected) == {}
 
 
 def test_dropout_trains_with_the_mask_it_has_drawn() -> None:
