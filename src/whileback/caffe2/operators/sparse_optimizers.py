@@ -56,14 +56,16 @@ def by_rows(
     """
     G = op.Flatten(g, axis=known_rank(node, indices))
     places = op.cast(op.Reshape(indices, [-1]), ir.DataType.INT64)
-    starts = [op.Flatten(table, axis=1) for table in tables]
+    named, _, which, counts = op.emit("Unique", [places], outputs=4)
+    turns = _turns(op, which, counts)
+    matrices = [op.Flatten(table, axis=1) for table in tables]
+    starts = [op.Gather(matrix, named) for matrix in matrices]
     starts.extend(op.zeros_like(G) for _ in range(results))
-    turns = _turns(op, places)
 
     def trip(op: Emitter, turn: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
         """Take the step of the rows that were named `turn` times before."""
         chosen = op.Squeeze(op.NonZero(op.Equal(turns, turn)), [0])
-        rows = op.Gather(places, chosen)
+        rows = op.Gather(which, chosen)
         old = [op.Gather(table, rows) for table in carried[: len(tables)]]
         new = step(op, old, op.Gather(G, chosen))
         targets = [rows] * len(tables) + [chosen] * results
@@ -72,20 +74,28 @@ def by_rows(
             for table, target, each in zip(carried, targets, new, strict=False)
         ]
 
-    count = op.Add(op.ReduceMax(op.Concat(turns, [-1], axis=0), [0], keepdims=0), 1)
+    count = op.ReduceMax(op.Concat(counts, [0], axis=0), [0], keepdims=0)
     found = repeat(op, count, starts, trip)
-    shapes = [*tables, *[g] * results]
-    return [op.reshape(value, like) for value, like in zip(found, shapes, strict=True)]
+    updated = [
+        op.reshape(op.ScatterND(matrix, op.Unsqueeze(named, [1]), rows), table)
+        for matrix, rows, table in zip(matrices, found, tables, strict=False)
+    ]
+    return [*updated, *(op.reshape(result, g) for result in found[len(tables) :])]
 
 
-def _turns(op: Emitter, places: ir.Value) -> ir.Value:
-    """Return for each place how often it occurs before: 0, 0, 1 for the places 7, 3, 7."""
+def _turns(op: Emitter, which: ir.Value, counts: ir.Value) -> ir.Value:
+    """Return for each index how often it occurs before: 0, 0, 1 for 1, 0, 1.
+
+    Args:
+        op: emits.
+        which: the indices.
+        counts: how often each one occurs.
+    """
     ordered, origin = op.emit(
-        "TopK", [places, op.Shape(places)], {"axis": 0, "largest": 0, "sorted": 1}, outputs=2
+        "TopK", [which, op.Shape(which)], {"axis": 0, "largest": 0, "sorted": 1}, outputs=2
     )
-    _, first, inverse, _ = op.emit("Unique", [ordered], {"axis": 0}, outputs=4)
-    turns = op.Sub(op.arange(op.Shape(places)), op.Gather(first, inverse))
-    return op.ScatterElements(turns, origin, turns, axis=0)
+    first = op.Gather(op.CumSum(counts, op.constant(0), exclusive=1), ordered)
+    return op.ScatterElements(which, origin, op.Sub(op.arange(op.Shape(which)), first), axis=0)
 
 
 @lowering("SparseMomentumSGDUpdate")
@@ -109,7 +119,7 @@ def sparse_adagrad(op: Emitter, node: Operator) -> list[ir.Value]:
     rate = scalar(op, lr)
 
     def step(op: Emitter, rows: list[ir.Value], g: ir.Value) -> list[ir.Value]:
-        return adagrad_step(op, node, *rows, g, rate)[:2]
+        return adagrad_step(op, node, rows[0], rows[1], g, rate)[:2]
 
     return by_rows(op, node, indices, [w, h], g, step)
 
@@ -219,7 +229,7 @@ def sparse_storm(op: Emitter, node: Operator) -> list[ir.Value]:
     rate, new = storm_rate(op, node, sum_square, g, lr)
 
     def step(op: Emitter, rows: list[ir.Value], g: ir.Value) -> list[ir.Value]:
-        return storm_step(op, node, *rows, g, rate)
+        return storm_step(op, node, rows[0], rows[1], g, rate)
 
     return [*by_rows(op, node, indices, [w, m], g, step), new]
 
