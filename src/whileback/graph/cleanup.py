@@ -12,7 +12,7 @@ from whileback.graph.randomness import may_draw
 from whileback.graph.scopes import branches, is_loop, is_standard, loop_view, subgraphs, walk
 from whileback.graph.shapes import rank, same_shape
 
-__all__ = ["clean", "discard", "prune"]
+__all__ = ["clean", "discard", "prune", "remove_outputs"]
 
 # Marks a node that is there to fail when what was assumed does not hold.
 CHECK = "whileback.check"
@@ -95,10 +95,10 @@ def _drop_unused_outputs(node: ir.Node, results: set[ir.Value]) -> None:
         if key in node.attributes:
             numbers = enumerate(node.attributes[key].as_ints(), start=first)
             node.attributes[key] = ir.AttrInt64s(key, [n for i, n in numbers if i not in unused])
-    _remove_outputs(node, unused)
+    remove_outputs(node, unused)
 
 
-def _remove_outputs(node: ir.Node, unused: list[int]) -> None:
+def remove_outputs(node: ir.Node, unused: list[int]) -> None:
     """Shift the outputs that stay to the front; a node's outputs can only be cut at its end."""
     staying = [value for index, value in enumerate(node.outputs) if index not in unused]
     for target, value in zip(node.outputs, staying, strict=False):

@@ -46,7 +46,7 @@ def check_maker(op: OperatorDef, feeds: Arrays, wrt: Sequence[str], of: Sequence
     """Fail unless the gradients of `wrt` are right, where all results count or those in `of`."""
     of = of or list(op.output)
     specs = {name: TensorSpec.of(array) for name, array in feeds.items()}
-    forward = read(NetDef(name="net", op=[op]), specs, outputs=of)
+    forward = read(NetDef(name="net", op=[op]), specs, outputs=of, keep_unused_inputs=True)
     truth = Truth(forward.model, [forward.outputs[blob] for blob in of], wrt)
     results, _ = truth.values(feeds)
     rng = np.random.default_rng(5)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.activity import dependents
 from whileback.gradient.backward import GradientBuilder, backward
 from whileback.graph.builder import Builder
+from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN
+from whileback.graph.scopes import walk
+from whileback.graph.shapes import Shapes, rank, same_dim
 
 __all__ = ["Emitter"]
 
@@ -20,6 +24,11 @@ class Emitter(Builder):
 
     blob = ""
 
+    def __init__(self, graph: ir.Graph, names: Names, shapes: Shapes) -> None:
+        super().__init__(graph, names, shapes)
+        # Where the size that a symbol stands for is found, INT64[1].
+        self.sizes: dict[str, ir.Value] = {}
+
     def _prefix(self) -> str:
         return f"{self.blob}/" if self.blob else ""
 
@@ -27,6 +36,104 @@ class Emitter(Builder):
         """Add a node made elsewhere, as `Builder` does; mark it as one that may be cleaned away."""
         super().append(node)
         node.metadata_props.setdefault(ORIGIN, self.blob)
+
+    def find_sizes(self) -> None:
+        """Note where the sizes of the graph's inputs are found that symbols stand for."""
+        for value in self.graph.inputs:
+            for axis, dim in enumerate(value.shape or ()):
+                if not isinstance(dim, int) and dim.value and dim.value not in self.sizes:
+                    self.sizes[dim.value] = self.dim(value, axis)
+
+    def number(self, number: int) -> ir.Value:
+        """Return a constant INT64 scalar."""
+        return self.constant(number, ir.DataType.INT64)
+
+    def plus(self, value: ir.Value, number: int) -> ir.Value:
+        """Return an INT64 scalar that is larger by a number, a constant if the value is one."""
+        known = value.const_value
+        if known is None:
+            return self.Add(value, number)
+        return self.number(int(known.numpy()) + number)
+
+    def scalar(self, value: ir.Value) -> ir.Value:
+        """Return the only element of a tensor; the run fails if there are more."""
+        producer = value.producer()
+        if rank(value) == 0:
+            return value
+        if producer is not None and producer.op_type == "Unsqueeze":
+            inner = producer.inputs[0]
+            if inner is not None and rank(inner) == 0:
+                return inner
+        return self.Reshape(value, self.constant(np.zeros(0, np.int64)))
+
+    def shape(self, dims: Iterable[int | str | ir.SymbolicDim | None] | None) -> ir.Shape | None:
+        """Return a shape; None stands for a size that equals no other one."""
+        if dims is None:
+            return None
+        return ir.Shape([self.shapes.new_dim() if dim is None else dim for dim in dims])
+
+    def fixed(self, dim: int | ir.SymbolicDim) -> int | str | None:
+        """Return a dimension as a number or as an input's symbol, None if it is neither."""
+        if isinstance(dim, int):
+            return dim
+        return dim.value if dim.value in self.sizes else None
+
+    def placeholder(
+        self, name: str, kind: ir.TypeProtocol | None, shape: ir.Shape | None
+    ) -> ir.Value:
+        """Return a value that will be an input or an output of a graph or a node."""
+        return ir.Value(name=self.names.fresh(name), type=kind, shape=shape)
+
+    def sequence(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """Return the value, declared as a sequence of tensors."""
+        value.type, value.shape = ir.SequenceType(ir.TensorType(dtype)), None
+        return value
+
+    def blank(self, dtype: ir.DataType, dims: Sequence[int | str]) -> ir.Value:
+        """Return a tensor of zeros, or of empty strings."""
+        zero = self.constant("" if dtype == ir.DataType.STRING else 0, dtype)
+        if all(isinstance(dim, int) for dim in dims):
+            return self.Expand(zero, list(dims)) if dims else zero
+        sizes = [self.sizes[d] if isinstance(d, str) else self.value([d]) for d in dims]
+        return self.Expand(zero, self.Concat(*sizes, axis=0))
+
+    def stand_in(self, value: ir.Value) -> ir.Value:
+        """Return zeros of the value's type and shape, for a graph that cannot read the value.
+
+        Along an axis whose size only the run knows there are none.
+        """
+        assert value.dtype is not None
+        if isinstance(value.type, ir.SequenceType):
+            return self.sequence(self.SequenceEmpty(dtype=int(value.dtype)), value.dtype)
+        dims = [0] if value.shape is None else [self.fixed(dim) for dim in value.shape]
+        return self.blank(value.dtype, [dim or 0 for dim in dims])
+
+    def common_shape(self, a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
+        """Return what holds for both shapes."""
+        if a is None or b is None or len(a) != len(b):
+            return None
+        return ir.Shape(
+            [m if same_dim(m, n) else self.shapes.new_dim() for m, n in zip(a, b, strict=True)]
+        )
+
+    def release(self, *graphs: ir.Graph) -> None:
+        """Let a graph go that will not be used: it reads nothing any more."""
+        for node in (node for graph in graphs for node in walk(graph)):
+            node.resize_inputs(0)
+
+    def control(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        graphs: Mapping[str, ir.Graph],
+        outputs: Sequence[ir.Value],
+    ) -> None:
+        """Add a loop or a branch of which all types and shapes are known."""
+        attributes = [ir.AttrGraph(name, graph) for name, graph in graphs.items()]
+        node = ir.Node("", op_type, inputs, attributes, outputs=outputs)
+        node.name = self.names.fresh(self._prefix() + op_type)
+        node.metadata_props[ORIGIN] = self.blob
+        self.graph.append(node)
 
     def pullback(
         self,

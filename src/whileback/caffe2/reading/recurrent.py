@@ -14,14 +14,17 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from whileback.caffe2.operators.loops import repeat
+from whileback.caffe2.reading.cells import Cell, Workspace
+from whileback.caffe2.reading.contents import Opaque
 from whileback.caffe2.reading.emitter import Emitter
-from whileback.caffe2.reading.reader import Cell, Opaque, Reader, controls
+from whileback.caffe2.reading.nets import Step
+from whileback.caffe2.reading.reader import Reader, controls
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import Arguments, label
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from whileback.graph.shapes import rank, static_shape
 
-__all__ = ["Link", "Network", "Steps", "enter", "sized", "tensor"]
+__all__ = ["Link", "Network", "Steps", "enter", "sized"]
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,8 @@ class Network:
     def inner(self, reader: Reader, op: Emitter) -> Reader:
         """Return a reader for one step, in a workspace of its own."""
         step = reader.inside(op)
-        step.workspace = {**reader.workspace, **{name: Cell(name) for name in self.local}}
-        return step
+        local = {name: Cell(name) for name in self.local}
+        return step.within(Workspace(Cell, {**reader.workspace.cells, **local}))
 
 
 class Steps(Opaque):
@@ -100,24 +103,13 @@ class Steps(Opaque):
         self.constants: dict[str, ir.Value] = {}
 
 
-def tensor(reader: Reader, op: OperatorDef, name: str) -> ir.Value:
-    """Return the tensor in a blob.
-
-    Raises: NetDefError if it holds none.
-    """
-    value = reader.value(op, name)
-    if value is None:
-        raise NetDefError(f"{label(op)} needs a tensor in blob '{name}', which holds none.")
-    return value
-
-
 def enter(reader: Reader, step: Reader, network: Network, number: ir.Value) -> None:
     """Give a step its number, and its rows of the sequence."""
     op, row = step.op, step.op.Reshape(number, [1])
     step.write(network.timestep, op.cast(row, ir.DataType.INT32))
     for link in network.links:
         if link.external not in network.states:
-            sequence = tensor(reader, network.op, link.external)
+            sequence = reader.tensor(network.op, link.external)
             at = op.Add(row, link.offset) if link.offset else row
             step.write(link.internal, op.Gather(sequence, at))
 
@@ -138,13 +130,14 @@ def sized(op: Emitter, stack: ir.Value, sequence: ir.Value, row: ir.Value) -> ir
     return op.Reshape(stack, op.Concat(op.dim(sequence, 0), op.Shape(row, start=1), axis=0))
 
 
-def _recurrent_network(reader: Reader, proto: OperatorDef) -> None:
+def _recurrent_network(reader: Reader, operator: Step) -> None:
     """Run the step net for each row of the sequence; what is stacked are its states."""
-    op, network = reader.op, Network(proto)
+    op, proto = reader.op, operator.proto
+    network = Network(proto)
     op.blob = proto.output[0]
-    sequence = tensor(reader, proto, proto.input[0])
+    sequence = reader.tensor(proto, proto.input[0])
     starts = [
-        _start(op, tensor(reader, proto, proto.input[index]), sequence) for index in network.starts
+        _start(op, reader.tensor(proto, proto.input[index]), sequence) for index in network.starts
     ]
     kept, steps = list[str](), Steps()
 
@@ -153,7 +146,7 @@ def _recurrent_network(reader: Reader, proto: OperatorDef) -> None:
         enter(reader, step, network, number)
         for state, value in zip(network.states, carried, strict=True):
             network.write_linked(step, network.links, state, 0, value)
-        step.run(network.step_net)
+        step.run(operator.nets["step_net"])
         new = [_made(step, network, state) for state in network.states]
         tape = _tape(step, network, steps)
         kept.extend(tape)
@@ -176,7 +169,7 @@ def _made(step: Reader, network: Network, state: str) -> ir.Value:
     internal = network.linked(network.links, state, 1)
     if internal is None:
         raise NetDefError(f"{label(network.op)} has no link to row 1 of state '{state}'.")
-    return tensor(step, network.op, internal)
+    return step.tensor(network.op, internal)
 
 
 def _tape(step: Reader, network: Network, steps: Steps) -> dict[str, ir.Value]:
@@ -206,7 +199,7 @@ def _write_states(reader: Reader, network: Network, found: dict[str, list[ir.Val
         elif offset == -1:
             reader.write(name, last)
         else:
-            whole = tensor(reader, network.op, state)
+            whole = reader.tensor(network.op, state)
             reader.write(name, op.Slice(whole, [offset], [2**62], [0]))
 
 

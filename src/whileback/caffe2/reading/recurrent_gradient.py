@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from whileback.caffe2.operators.loops import repeat
 from whileback.caffe2.reading.emitter import Emitter
+from whileback.caffe2.reading.nets import Step, parse
 from whileback.caffe2.reading.reader import Reader, controls
-from whileback.caffe2.reading.recurrent import Network, Steps, enter, sized, tensor
+from whileback.caffe2.reading.recurrent import Network, Steps, enter, sized
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
@@ -23,6 +24,7 @@ class _Backward:
     def __init__(self, reader: Reader, proto: OperatorDef) -> None:
         network = self.network = Network(proto)
         self.reader, self.proto = reader, proto
+        self.net = parse(network.backward_net)
         self.steps = self._find_steps()
         self.given = network.args.ints("outputs_with_grads", [0])
         inputs = proto.input[len(self.given) :]
@@ -36,7 +38,7 @@ class _Backward:
         self.sequence = self.tensor(inputs[0])
 
     def tensor(self, name: str) -> ir.Value:
-        return tensor(self.reader, self.proto, name)
+        return self.reader.tensor(self.proto, name)
 
     def _find_steps(self) -> Steps:
         blob = self.proto.input[-1]
@@ -65,7 +67,7 @@ class _Backward:
             totals = zip(carried[count:], self.added, strict=True)
             return [
                 *(self._before(step, t, index, own[index]) for index in range(count)),
-                *(op.Add(total, tensor(step, self.proto, name)) for total, name in totals),
+                *(op.Add(total, step.tensor(self.proto, name)) for total, name in totals),
                 *(op.Squeeze(row, [0]) for row in self._rows(step, carried)),
             ]
 
@@ -100,14 +102,14 @@ class _Backward:
             step.write(name, op.Gather(stack, t))
         for (state, links), value in zip(self.links, carried, strict=False):
             network.write_linked(step, links, state, 1, value)
-        step.run(network.backward_net)
+        step.run(self.net)
         return step
 
     def _before(self, step: Reader, t: ir.Value, index: int, own: ir.Value | None) -> ir.Value:
         """Return the gradient of a state at row t."""
         op, (state, links) = step.op, self.links[index]
         internal = self.network.linked(links, state, 0)
-        made = None if internal is None else tensor(step, self.proto, internal)
+        made = None if internal is None else step.tensor(self.proto, internal)
         row = None if own is None else op.Gather(own, op.Reshape(t, [1]))
         found = op.add(made, row)
         return op.zeros_like(op.Gather(self.states[index], [0])) if found is None else found
@@ -116,10 +118,10 @@ class _Backward:
         """Return the gradients of the states at row t + 1, and of the row of each sequence."""
         internals = [self.network.linked(links, state, 1) for state, links in self.links]
         after = [
-            value if name is None else tensor(step, self.proto, name)
+            value if name is None else step.tensor(self.proto, name)
             for name, value in zip(internals, carried, strict=False)
         ]
-        return [*after, *(tensor(step, self.proto, name) for name in self.sequences)]
+        return [*after, *(step.tensor(self.proto, name) for name in self.sequences)]
 
     def _write(self, firsts: list[ir.Value], sums: list[ir.Value], stacks: list[ir.Value]) -> None:
         op, count = self.reader.op, len(self.states)
@@ -140,9 +142,9 @@ class _Backward:
             self.reader.write(name, value)
 
 
-def _recurrent_network_gradient(reader: Reader, proto: OperatorDef) -> None:
-    reader.op.blob = proto.output[0]
-    _Backward(reader, proto).run()
+def _recurrent_network_gradient(reader: Reader, operator: Step) -> None:
+    reader.op.blob = operator.proto.output[0]
+    _Backward(reader, operator.proto).run()
 
 
 controls["RecurrentNetworkGradient"] = _recurrent_network_gradient

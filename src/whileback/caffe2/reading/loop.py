@@ -1,0 +1,250 @@
+"""A loop that is being read: what it carries from trip to trip, and what its trips leave in a row.
+
+A body is read with all that its nets may write as inputs. What it turns out to change besides, and
+sizes and types that it turns out to change, go into a `Plan`; then the body is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+
+import onnx_ir as ir
+
+from whileback.caffe2.reading.cells import Cell, Workspace
+from whileback.caffe2.reading.contents import Clash, Content, Lost, Opaque
+from whileback.caffe2.reading.nets import Step
+from whileback.caffe2.reading.reader import Reader
+from whileback.caffe2.reading.stacks import Rows, Stack, Start
+from whileback.graph.shapes import same_dim
+
+__all__ = ["Loop", "Plan"]
+
+BOOL, INT64 = ir.TensorType(ir.DataType.BOOL), ir.TensorType(ir.DataType.INT64)
+
+
+@dataclass(eq=False)
+class Plan:
+    """What reading a loop's body showed of the blobs that it changes.
+
+    Attributes:
+        carried: those that it was not plain from its nets that it writes.
+        loose: the axes whose sizes change; None if the rank does.
+        clashing: those whose type changes.
+        workspace: the blobs that exist only in the body, where it has its own.
+    """
+
+    carried: dict[Cell, None] = field(default_factory=dict)
+    loose: dict[Cell, set[int] | None] = field(default_factory=dict)
+    clashing: set[Cell] = field(default_factory=set)
+    workspace: Workspace = field(default_factory=Workspace)
+
+    @classmethod
+    def of(cls, reader: Reader, step: Step) -> Plan:
+        """Return what is known of a loop."""
+        plan: Plan = reader.session.plans.setdefault(step, cls())
+        return plan
+
+
+class Loop:
+    """One reading of a loop's body, and the loop that it becomes.
+
+    Attributes:
+        body: reads the nets of the body.
+        trip: the number of the trip, INT64[].
+    """
+
+    def __init__(self, outside: Reader, step: Step, written: Iterable[Cell]) -> None:
+        self.outside = outside
+        self.plan = Plan.of(outside, step)
+        self.body = outside.inside(outside.op.inside("body"))
+        self.trip = outside.op.placeholder("trip", INT64, ir.Shape([]))
+        self._start: dict[Cell, Content] = {}
+        self._carries: list[tuple[ir.Value, ir.Value, ir.Value, ir.Value]] = []
+        self._stacks: list[tuple[ir.Value, ir.Value]] = []
+        for cell in dict.fromkeys([*written, *self.plan.carried]):
+            content = self._at_start(cell)
+            if content is not None:
+                self._start[cell] = self.body.state[cell] = content
+
+    def _at_start(self, cell: Cell) -> Content | None:
+        """Return what a blob holds when a trip starts."""
+        op, content = self.outside.op, self.outside.recovered(cell, self.outside.state.get(cell))
+        if content is not None:
+            self.outside.state[cell] = content
+        if cell in self.plan.clashing:
+            return Clash.of(content)
+        if isinstance(content, ir.Value):
+            return op.placeholder(cell.name, content.type, self._shape(cell, content))
+        if isinstance(content, Stack) or cell in self.plan.carried:
+            return self._any_stack(cell, Start())
+        return content
+
+    def _any_stack(self, cell: Cell, start: Start | None) -> Stack:
+        """Return a stack of which only the run knows how high it is."""
+        top, length = (
+            self.outside.op.placeholder(f"{cell.name}/{name}", INT64, ir.Shape([]))
+            for name in ("top", "length")
+        )
+        return Stack(cell.scope.kinds, top, length, start, depth=None)
+
+    def _shape(self, cell: Cell, value: ir.Value) -> ir.Shape | None:
+        """Return a shape that a blob has before and after each trip."""
+        loose = self.plan.loose.get(cell, set())
+        if value.shape is None or loose is None:
+            return None
+        dims = enumerate(value.shape)
+        return self.outside.op.shape(None if axis in loose else dim for axis, dim in dims)
+
+    def is_settled(self) -> bool:
+        """Tell whether the body, which has been read, keeps to the plan; else correct the plan."""
+        return not any([self._corrects(cell, end) for cell, end in self.body.state.items()])
+
+    def _corrects(self, cell: Cell, end: Content) -> bool:
+        """Correct the plan by what a blob holds after a trip; tell whether it was wrong."""
+        begin = self._start.get(cell, self.outside.state.get(cell))
+        if cell in self.plan.clashing or _same(begin, end):
+            return False
+        if begin is None and not (isinstance(end, Stack) and end.blocks):
+            return False
+        if begin is not None and not isinstance(begin, Lost) and not _alike(begin, end):
+            self.plan.clashing.add(cell)
+            return True
+        if cell not in self._start:
+            self.plan.carried[cell] = None
+            return True
+        return self._loosens(cell, begin, end)
+
+    def _loosens(self, cell: Cell, begin: Content | None, end: Content) -> bool:
+        """Let sizes be different in each trip that a trip changes; tell whether there are any."""
+        loose = self.plan.loose.get(cell, set())
+        if not isinstance(begin, ir.Value) or not isinstance(end, ir.Value):
+            return False
+        if loose is None or begin.shape is None:
+            return False
+        if end.shape is None or len(begin.shape) != len(end.shape):
+            self.plan.loose[cell] = None
+            return True
+        pairs = enumerate(zip(begin.shape, end.shape, strict=True))
+        changed = {axis for axis, (m, n) in pairs if axis not in loose and not same_dim(m, n)}
+        self.plan.loose[cell] = loose | changed
+        return bool(changed)
+
+    def release(self) -> None:
+        """Give the reading up."""
+        self.body.op.release(self.body.op.graph)
+
+    def stacked(self, row: ir.Value) -> ir.Value:
+        """Return the rows of all trips, stacked along a new first axis."""
+        dims = None if row.shape is None else [None, *row.shape]
+        op = self.outside.op
+        result = op.placeholder(f"{row.name}/rows", row.type, op.shape(dims))
+        self._stacks.append((row, result))
+        return result
+
+    def _carry(
+        self, initial: ir.Value, begin: ir.Value, end: ir.Value, shape: ir.Shape | None
+    ) -> ir.Value:
+        """Return what a value is after the last trip."""
+        if end is initial and not begin.uses():
+            return initial
+        result = self.outside.op.placeholder(f"{begin.name}/after", begin.type, shape)
+        self._carries.append((initial, begin, end, result))
+        return result
+
+    def emit(self, limit: ir.Value | None, start: ir.Value, proceed: ir.Value, blob: str) -> None:
+        """Emit the loop; afterwards the blobs hold what they hold after the last trip.
+
+        Args:
+            limit: the most trips that it makes, None for any number.
+            start: whether it makes the first trip.
+            proceed: whether it makes another one, in the body.
+            blob: what the loop is named after.
+        """
+        ends = {**self._start, **self.body.state}
+        after = {cell: self._after(cell, end) for cell, end in ends.items()}
+        op, body = self.outside.op, self.body.op
+        op.blob = blob
+        going = op.placeholder("going", BOOL, ir.Shape([]))
+        initials, begins, values, results = (
+            zip(*self._carries, strict=True) if self._carries else ((),) * 4
+        )
+        rows, stacks = zip(*self._stacks, strict=True) if self._stacks else ((), ())
+        body.graph.inputs.extend([self.trip, going, *begins])
+        body.graph.outputs.extend(body.own([proceed, *values, *rows]))
+        if results or stacks:
+            op.control("Loop", [limit, start, *initials], {"body": body.graph}, [*results, *stacks])
+        else:
+            op.release(body.graph)
+        for cell, content in after.items():
+            if content is not self.outside.state.get(cell):
+                self.outside.put(cell, content)
+
+    def _after(self, cell: Cell, end: Content) -> Content:
+        """Return what a blob holds after the loop."""
+        begin, before = self._start.get(cell), self.outside.state.get(cell)
+        if cell in self.plan.clashing:
+            return Clash.of(before, end)
+        if isinstance(end, Stack):
+            return self._stack_after(cell, end)
+        if not isinstance(end, ir.Value) or end is before:
+            return Opaque() if isinstance(end, Opaque) and end is not before else end
+        if isinstance(begin, ir.Value) and isinstance(before, ir.Value):
+            result = self._carry(before, begin, end, self._shape(cell, before))
+            return before if end is begin else result
+        op = self.outside.op
+        dims = None if end.shape is None else list(map(op.fixed, end.shape))
+        begin = op.placeholder(cell.name, end.type, op.shape(dims))
+        return self._carry(op.stand_in(end), begin, end, op.shape(dims))
+
+    def _stack_after(self, cell: Cell, end: Stack) -> Stack:
+        """Return a stack after the loop, in its table with the rows that the trips added."""
+        before, begin = self.outside.state.get(cell), self._start.get(cell)
+        if not isinstance(before, Stack):
+            before = Stack.empty(self.outside.op, cell.scope.kinds)
+        if end is before:
+            return end
+        if not isinstance(begin, Stack):
+            begin = self._any_stack(cell, None)
+        known = before.depth == end.depth and before.layouts == end.layouts
+        table = self._table_after(cell.scope.kept, before, begin, end)
+        top = self._carry(before.top, begin.top, end.top, begin.top.shape)
+        if known:
+            return replace(table, top=top)
+        return replace(table, top=top, depth=None, layouts=())
+
+    def _table_after(
+        self, names: Collection[str], before: Stack, begin: Stack, end: Stack
+    ) -> Stack:
+        """Return the table after the loop."""
+        op, read = self.outside.op, {} if begin.start is None else begin.start.columns
+        length = self._carry(before.length, begin.length, end.length, begin.length.shape)
+        added = end.added(begin)
+        if added == ():
+            for name, column in read.items():
+                self._carry(before.column(op, name), column, column, column.shape)
+            return before
+        fixed = all(before.kinds[name].is_fixed for name in names)
+        if added is not None and len(added) == 1 and fixed and not read:
+            rows = {name: self.stacked(value) for name, value in added[0].columns.items()}
+            return replace(before, length=length, blocks=(*before.blocks, Rows(rows)))
+        columns = {}
+        for name in names:
+            column = begin.column(self.body.op, name)
+            grown = end.column(self.body.op, name)
+            columns[name] = self._carry(before.column(op, name), column, grown, column.shape)
+        return replace(before, length=length, start=None, blocks=(Rows(columns),))
+
+
+def _same(a: Content | None, b: Content | None) -> bool:
+    """Tell whether a blob surely holds the same."""
+    if isinstance(a, Stack) and isinstance(b, Stack):
+        return (a.top, a.length, a.start, a.blocks) == (b.top, b.length, b.start, b.blocks)
+    return a is b or (isinstance(a, Opaque) and isinstance(b, Opaque))
+
+
+def _alike(a: Content, b: Content) -> bool:
+    """Tell whether two things can be in one blob, the one before and the other after a trip."""
+    if isinstance(a, ir.Value) and isinstance(b, ir.Value):
+        return a.type == b.type
+    return type(a) is type(b) and not isinstance(a, Clash)
