@@ -262,3 +262,20 @@ def sparse_lp_regularizer(op: Emitter, node: Operator) -> ir.Value:
         return [op.Mul(rows[0], 1 - weight) if p == 2.0 else shrink(op, rows[0], weight)]
 
     return by_rows(op, node, indices, [w], op.Gather(w, indices), step)[0]
+
+
+@lowering("RowWiseCounter")
+def row_wise_counter(op: Emitter, node: Operator) -> list[ir.Value]:
+    """c ← 1 + c·½^((iteration - last) / counter_halflife), last ← iteration, for each row."""
+    last, counter, indices, iteration = node.tensors(4)
+    half = node.args.float("counter_halflife", -1.0)
+    if half <= 0:
+        return [last, counter]
+    now = scalar(op, iteration)
+
+    def step(op: Emitter, rows: list[ir.Value], _: ir.Value) -> list[ir.Value]:
+        passed = op.cast(op.Sub(now, rows[0]), ir.DataType.DOUBLE)
+        kept = op.Mul(rows[1], op.Pow(0.5, op.Div(passed, half)))
+        return [op.expand(now, rows[0]), op.Add(kept, 1.0)]
+
+    return by_rows(op, node, indices, [last, counter], indices, step)
