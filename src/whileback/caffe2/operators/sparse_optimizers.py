@@ -42,19 +42,18 @@ def by_rows(
     step: Step,
     results: int = 0,
 ) -> list[ir.Value]:
-    """Update rows of some tables; return the tables, then the results of the steps.
+    """Update rows of some tables; return the tables, then the further results of the steps.
 
     Args:
-        op: emits.
-        node: the operator.
+        op, node: the emitter and the operator.
         indices: the row of each gradient.
         tables: what is updated; each is seen as a matrix.
         g: the gradients, as many as there are indices.
         step: called as `step(op, rows, g)` with matrices in which no row occurs twice, returns
-            the new rows of each table and the further results, of g's shape.
+            the new rows of each table, then further results of g's shape.
         results: how many further results there are.
     """
-    G = op.Flatten(g, axis=known_rank(node, indices))
+    count, G = len(tables), op.Flatten(g, axis=known_rank(node, indices))
     places = op.cast(op.Reshape(indices, [-1]), ir.DataType.INT64)
     named, _, which, counts = op.emit("Unique", [places], outputs=4)
     turns = _turns(op, which, counts)
@@ -63,24 +62,23 @@ def by_rows(
     starts.extend(op.zeros_like(G) for _ in range(results))
 
     def trip(op: Emitter, turn: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        """Take the step of the rows that were named `turn` times before."""
         chosen = op.Squeeze(op.NonZero(op.Equal(turns, turn)), [0])
         rows = op.Gather(which, chosen)
-        old = [op.Gather(table, rows) for table in carried[: len(tables)]]
-        new = step(op, old, op.Gather(G, chosen))
-        targets = [rows] * len(tables) + [chosen] * results
-        return [
-            op.ScatterND(table, op.Unsqueeze(target, [1]), each)
-            for table, target, each in zip(carried, targets, new, strict=False)
-        ]
+        new = step(op, [op.Gather(table, rows) for table in carried[:count]], op.Gather(G, chosen))
+        targets = [rows] * count + [chosen] * results
+        return [_put(op, *each) for each in zip(carried, targets, new, strict=False)]
 
-    count = op.ReduceMax(op.Concat(counts, [0], axis=0), [0], keepdims=0)
-    found = repeat(op, count, starts, trip)
+    found = repeat(op, op.ReduceMax(op.Concat(counts, [0], axis=0), [0], keepdims=0), starts, trip)
     updated = [
-        op.reshape(op.ScatterND(matrix, op.Unsqueeze(named, [1]), rows), table)
+        op.reshape(_put(op, matrix, named, rows), table)
         for matrix, rows, table in zip(matrices, found, tables, strict=False)
     ]
-    return [*updated, *(op.reshape(result, g) for result in found[len(tables) :])]
+    return [*updated, *(op.reshape(result, g) for result in found[count:])]
+
+
+def _put(op: Emitter, table: ir.Value, places: ir.Value, rows: ir.Value) -> ir.Value:
+    """Return the table with rows at some places."""
+    return op.ScatterND(table, op.Unsqueeze(places, [1]), rows)
 
 
 def _turns(op: Emitter, which: ir.Value, counts: ir.Value) -> ir.Value:
