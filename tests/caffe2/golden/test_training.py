@@ -93,3 +93,16 @@ def test_dropout_draws_another_mask_in_each_run() -> None:
     rate = np.mean(masks)
     assert abs(rate - (1 - ratio)) < 4 * np.sqrt(ratio * (1 - ratio) / np.size(masks))
     assert any((mask != masks[0]).any() for mask in masks)
+
+
+RERUN = [case for case in cases() if (case.folder / "fetches_run1.npz").exists()]
+
+
+@pytest.mark.parametrize("case", RERUN, ids=lambda case: case.name)
+def test_a_net_that_runs_again_goes_on_from_its_blobs(case: Case) -> None:
+    ws, net = Workspace(), case.net()
+    feed(ws, case, "feeds.npz")
+    for run in range(1, case.meta["runs"] + 1):
+        feed(ws, case, f"feeds_run{run}.npz")
+        ws.run(net)
+        assert differences(ws, case.arrays(f"fetches_run{run}.npz")) == {}, f"run {run}"
