@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from whileback.checking.finite_differences import derivative as derivative_at
+from whileback.checking.finite_differences import size_of_terms
 
 
 def derivative(function, **options):
@@ -64,3 +65,26 @@ def test_enough_saves_evaluations():
     calls = []
     derivative(lambda t: calls.append(t) or math.exp(t), enough=1e-6)
     assert len(calls) == 5
+
+
+def test_kinks_close_by_are_not_taken_for_rounding():
+    def function(t):
+        return 1.0 + max(t - 3e-5, 0.0) - 5 * min(t + 1.3e-5, 0.0)
+
+    assert size_of_terms(function, 1.0) < 10
+
+
+@pytest.mark.parametrize(
+    ("function", "want"),
+    [
+        (lambda t: math.sqrt(t) if t >= 0 else math.nan, math.inf),
+        (lambda t: math.acosh(1 + t) if t >= 0 else math.nan, math.inf),
+        (lambda t: math.acos(1 + t) if t <= 0 else math.nan, -math.inf),
+        (lambda t: math.nan if t < 0 else t, math.nan),
+        (lambda t: math.nan if t < 0 else float(t > 0), math.nan),
+    ],
+)
+def test_a_root_that_ends_has_an_infinite_slope(function, want):
+    got = derivative(function)
+    assert got.kink
+    np.testing.assert_equal(got.value, want)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -49,18 +50,32 @@ def derivative(
             best = found
         if best.error <= enough:
             break
-    return best
+    return best if np.isfinite(best.value) else Derivative(_tangent(function, middle), np.inf, True)
+
+
+def _tangent(function: Callable[[float], float], middle: float) -> float:
+    """Return an infinite slope if the function ends here and grows like a root, or else NaN.
+
+    At a jump slopes grow a hundredfold with steps a hundred times finer, those of a root tenfold.
+    """
+    for side in (1, -1):
+        slopes = [(function(side * step) - middle) / (side * step) for step in (1e-4, 1e-6, 1e-8)]
+        growth = [abs(fine / wide) if wide else 0.0 for wide, fine in pairwise(slopes)]
+        if all(3 < factor < 30 for factor in growth):
+            return float(np.copysign(np.inf, slopes[0]))
+    return np.nan
 
 
 def size_of_terms(function: Callable[[float], float], middle: float) -> float:
     """Return the size of what the function adds up, as the rounding of its values shows it.
 
-    `1 - sigmoid(x)` may be tiny, and its last digit is that of 1. Over a few steps of 1e-5 a smooth
-    function is as good as a parabola; what its values are off one is rounding.
+    `1 - sigmoid(x)` may be tiny, and its last digit is that of 1. Over a few steps of 5e-6 a smooth
+    function is as good as a parabola; what most of its values are off one is rounding, what a few
+    are off may be a kink.
     """
-    values = np.array([function(k * 1e-5) if k else middle for k in range(-4, 5)])
+    values = np.array([function(k * 5e-6) if k else middle for k in range(-8, 9)])
     off = np.abs(np.diff(values, 3)) / 2
-    return float(np.max(off)) / _EPS if np.all(np.isfinite(off)) else 0.0
+    return float(3 * np.median(off)) / _EPS if np.all(np.isfinite(off)) else 0.0
 
 
 def _at(function: Callable[[float], float], middle: float, step: float, size: float) -> Derivative:

@@ -26,9 +26,12 @@ class Comparison:
 
     @property
     def badness(self) -> float:
-        """The error in units of the tolerance; at a kink only a finite number is asked for."""
+        """The error in units of the tolerance; at a kink only a finite number is asked for.
+
+        An infinite one is right where a root starts, as at `Sqrt(0)`.
+        """
         if self.kink:
-            return 0.0 if math.isfinite(self.got) else math.inf
+            return 0.0 if math.isfinite(self.got) or self.got == self.want else math.inf
         if not self.error:
             return 0.0
         return self.error / self.tolerance if self.tolerance else math.inf
