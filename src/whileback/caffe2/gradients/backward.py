@@ -159,6 +159,9 @@ class Backward:
             return
         grad = Gradients(self.fresh)
         found = maker(grad, op, self._all_dense(node, dys))
+        for each in grad.ops:
+            if op.HasField("device_option") and not each.HasField("device_option"):
+                each.device_option.CopyFrom(op.device_option)
         self.ops += grad.ops
         found = [found] if found is None or isinstance(found, str | Slices) else list(found)
         for value, gradient in zip(node.inputs, found, strict=False):

@@ -50,7 +50,8 @@ def entered(session: Session, node: Control, seeded: frozenset[str]) -> frozense
     key = (node, seeded)
     if key not in session.flows:
         frames = list(node.frames.values())
-        found = set() if node.op.type == "Do" or len(frames) == 2 else set(seeded)
+        # Without an else_net the gradients stay as they are where the condition is false.
+        found = set(seeded) if node.op.type == "If" and len(frames) == 1 else set()
         for frame in frames:
             found |= flow(session, frame, seeded)
         session.flows[key] = frozenset(b for b in found if b in node.entry and node.entry[b].active)
@@ -85,7 +86,7 @@ def if_gradient(back: Backward, node: Control, dys: Names) -> Names:
     passed = {b: dys[b] for b in wanted if all(found.get(b) == dys.get(b) for found in each)}
     results = {b: back.fresh(f"{b}_grad") for b in wanted if b not in passed}
     if results and node.condition is not None:
-        op = OperatorDef(type="If", input=[node.condition.name], is_gradient_op=True)
+        op = OperatorDef(type="If", input=[node.condition.name])
         op.output.extend(results.values())
         for name, branch in branches.items():
             add_argument(op, name, branch.net(results))
@@ -135,5 +136,5 @@ def zeros_of_first(back: Backward, frame: Frame, inner: str) -> str:
     return back.zeros(first if first.certain else frame.last(inner))
 
 
-control_gradients["Do"] = do_gradient
+control_gradients["Do"] = control_gradients["ONNXWhile"] = do_gradient
 control_gradients["If"] = if_gradient

@@ -15,12 +15,12 @@ __all__ = ["copy_to", "deliver", "gradient_do", "pruned", "zeros_to"]
 
 def copy_to(source: str, target: str) -> OperatorDef:
     """Return the operator that copies one blob to another."""
-    return OperatorDef(type="Copy", input=[source], output=[target], is_gradient_op=True)
+    return OperatorDef(type="Copy", input=[source], output=[target])
 
 
 def zeros_to(value: Value, target: str) -> OperatorDef:
     """Return the operator that fills a blob with zeros of a value's shape."""
-    op = OperatorDef(type="ConstantFill", input=[value.name], output=[target], is_gradient_op=True)
+    op = OperatorDef(type="ConstantFill", input=[value.name], output=[target])
     add_argument(op, "value", 0.0)
     if value.dtype is not None:
         add_argument(op, "dtype", value.dtype)
@@ -85,7 +85,7 @@ def gradient_do(
     """
     name = session.net_names.fresh(f"{frame.name}_grad")
     session.frames[name] = frame
-    op = OperatorDef(type="Do", input=[frame.scope], is_gradient_op=True)
+    op = OperatorDef(type="Do", input=[frame.scope])
     op.output.extend([*results, frame.scope])
     add_argument(op, "net", NetDef(name=name, op=pruned(ops, results)))
     return op

@@ -37,6 +37,7 @@ class Finisher:
     def finish(self, ops: Iterable[OperatorDef]) -> None:
         """Finish operators of one workspace, in place."""
         for op in ops:
+            op.is_gradient_op = True
             if op.type == "Do":
                 self._pop(op)
             elif op.type in ("If", "While"):

@@ -87,7 +87,7 @@ def _step(session: Session, frame: Frame, cells: Names) -> OperatorDef:
 def _added(back: Backward, cell: str, part: str | Slices) -> list[OperatorDef]:
     """Return the operators that add a trip's share to a cell."""
     if isinstance(part, str):
-        op = OperatorDef(type="Sum", input=[cell, part], output=[cell], is_gradient_op=True)
+        op = OperatorDef(type="Sum", input=[cell, part], output=[cell])
         return [op]
     one = back.emit("ConstantFill", [], "one", shape=[1], value=1.0)
     inputs = [cell, one, part.indices, part.values, one]
@@ -99,8 +99,8 @@ def _loop(
 ) -> list[OperatorDef]:
     """Return the loop that runs as long as there are frames of the body."""
     left = back.fresh(f"{body.scope}_left")
-    has = OperatorDef(type="HasScope", input=[body.scope], output=[left], is_gradient_op=True)
-    op = OperatorDef(type="While", input=[left], output=cells, is_gradient_op=True)
+    has = OperatorDef(type="HasScope", input=[body.scope], output=[left])
+    op = OperatorDef(type="While", input=[left], output=cells)
     fresh = back.session.net_names.fresh
     add_argument(op, "loop_net", NetDef(name=fresh(f"{body.name}_trip_grad"), op=trip))
     add_argument(op, "cond_net", NetDef(name=fresh(f"{body.name}_left_grad"), op=[has]))

@@ -20,11 +20,12 @@ def final_names(
         ops: all operators.
         own: what each of the blobs would best be called; other names stay.
         first: the same for blobs that choose first.
-        taken: names that none may have.
+        taken: names that none may have, beside those that stay.
     """
-    names, found = Names(list(taken)), {}
-    for name in [*first, *_named(ops)]:
-        if name in own and name not in found:
+    named = dict.fromkeys([*first, *_named(ops)])
+    names, found = Names([*taken, *(name for name in named if name not in own)]), {}
+    for name in named:
+        if name in own:
             found[name] = names.fresh(first.get(name, own[name]))
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from whileback.caffe2 import operators as _operators  # noqa: F401
 from whileback.caffe2.gradients import branches as _branches  # noqa: F401
@@ -47,7 +47,8 @@ def add_gradient_operators(
     """Return a net that also computes gradients, and the names of these.
 
     The forward operators compute what they did; where the way back needs it, they also keep
-    copies, and branches and bodies are put into Dos.
+    copies, and branches and bodies are put into Dos. A net that lists its outputs then lists the
+    gradients of `wrt`, too, by default those of its external inputs.
 
     Args:
         net: the net, which is not changed.
@@ -168,18 +169,27 @@ def _assembled(
     result.CopyFrom(net)
     del result.op[:]
     result.op.extend([*rewriter.rewrite(back.region), *ops])
-    complete(result)
     own = back.session.own
-    first = required_names(ops, own)
-    first |= {name: base for name, base in _wishes(found, own).items() if name not in first}
-    names = final_names(result.op, own, first, taken)
+    required = required_names(ops, own)
+    wishes = {name: base for name, base in _wishes(found, own).items() if name not in required}
+    names = final_names(result.op, own, required | wishes, taken)
     rename(result.op, names)
     gradients = GradientMap(
         {blob: _mapped(each, lambda name: names.get(name, name)) for blob, each in found.items()}
     )
     gradients.rewritten = tuple(_quoting(note, names) for note in rewriter.notes)
     gradients.assumed = tuple(back.session.assumed)
+    complete(result)
+    if net.external_output:
+        _list_outputs(result, gradients, net.external_input if back.session.everything else found)
     return result, gradients
+
+
+def _list_outputs(result: NetDef, gradients: GradientMap, blobs: Iterable[str]) -> None:
+    """Let a net that lists its outputs list the gradients of some blobs, too."""
+    written = {name for op in result.op for name in op.output} - set(result.external_output)
+    found = [name for blob in blobs if blob in gradients for name in _names(gradients[blob])]
+    result.external_output.extend(name for name in dict.fromkeys(found) if name in written)
 
 
 def _names(gradient: Gradient) -> list[str]:

@@ -12,6 +12,7 @@ from whileback.caffe2.gradients.bindings import (
     mentions,
     scope_of,
 )
+from whileback.caffe2.gradients.onnx_while import expanded, has_scans
 from whileback.caffe2.gradients.regions import Control, Frame, Node, Region
 from whileback.caffe2.gradients.workspaces import Workspace
 from whileback.errors import NetDefError
@@ -62,6 +63,8 @@ class Parser:
         for op in net.op:
             if op.type in ("If", "While") or is_forward_do(op):
                 self._control(region, op, workspace)
+            elif op.type == "ONNXWhile" and not has_scans(op):
+                self._onnx_while(region, op)
             else:
                 node = Node(op, [region.read(blob) for blob in op.input])
                 node.outputs = [region.write(blob, node) for blob in op.output]
@@ -83,6 +86,18 @@ class Parser:
             if not op.input:
                 raise NetDefError(f"{label(op)} has no condition: it needs an input.")
             node.condition = region.read(op.input[0])
+        _connect(region, node)
+        region.nodes.append(node)
+
+    def _onnx_while(self, region: Region, op: OperatorDef) -> None:
+        """Add an ONNXWhile as a Do of the While that it stands for."""
+        net = expanded(op)
+        frame = Frame(self._unique(net.name), net, region, None)
+        for blob in dict.fromkeys((*op.input, *op.output)):
+            frame.bind(blob, blob)
+        self._fill(frame, net, Workspace(net, frame.outer))
+        self._scope(frame, f"{frame.name}/workspace")
+        frame.owner = node = Control(op, frames={"net": frame})
         _connect(region, node)
         region.nodes.append(node)
 
@@ -170,11 +185,11 @@ def _connect(region: Region, node: Control) -> None:
 def _surely(node: Control) -> set[str]:
     """Return the blobs that a control operator writes whatever happens."""
     sure = {name: set(frame.outside(frame.sure)) for name, frame in node.frames.items()}
-    if node.op.type == "Do":
-        return sure["net"]
     if node.op.type == "While":
         return sure.get("cond_net", set())
-    return sure["then_net"] & sure.get("else_net", set())
+    if node.op.type == "If":
+        return sure["then_net"] & sure.get("else_net", set())
+    return sure["net"]
 
 
 def _surely_first(node: Control) -> set[str]:

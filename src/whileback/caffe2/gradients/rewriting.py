@@ -41,10 +41,10 @@ class Rewriter:
         frames = {name: frame for name, frame in node.frames.items() if frame in self._visited}
         for name, frame in frames.items():
             do = self._do(frame)
-            if node.op.type == "Do":
-                op = do
-            else:
+            if node.op.type in ("If", "While"):
                 _put(op, name, do)
+            else:
+                op = do
         scopes = [frame.scope for frame in frames.values() if frame.own_scope]
         return [*(OperatorDef(type="CreateScope", output=[scope]) for scope in scopes), op]
 
@@ -91,6 +91,13 @@ class Rewriter:
         )
 
     def _note_frame(self, frame: Frame) -> None:
+        owner = frame.owner.op
+        if owner.type == "ONNXWhile":
+            self.notes.append(
+                f"{label(owner)} becomes a While with a Do, which leaves the blobs of each trip to "
+                "the gradient."
+            )
+            return
         if frame.do is None:
             self.notes.append(
                 f"The operators of net '{frame.net.name}' are put in a Do of their own, on scope "
