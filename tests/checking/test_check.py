@@ -6,6 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from whileback.checking.check import check
+from whileback.gradient import vjp
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21]> g '
 
@@ -261,3 +262,17 @@ def test_the_report_is_a_table():
     ]  # fmt: skip
     assert lines[1].split()[:3] == ["x", "FLOAT[4]", "ok"]
     assert len(lines) == 2
+
+
+def test_a_float_that_says_a_size_is_not_moved():
+    model = ir.from_onnx_text(
+        HEADER
+        + """(int64[3] i, float n, float[2] values) => (float[3,M] y) {
+          y = OneHot(i, n, values)
+        }"""
+    )
+    gradient_model = vjp(model, "y", "values")
+    inputs = {"i": np.int64([0, 1, 4]), "n": np.float32(5)}
+    for seed in range(4):
+        report = check(model, ["y"], ["values"], inputs, gradient_model=gradient_model, seed=seed)
+        assert verdicts(report) == {"values": "ok"}

@@ -16,6 +16,7 @@ from whileback.checking.compare import (
     moved,
     rounding,
     rounding_of_constants,
+    run_moved,
 )
 from whileback.checking.point import Point, Slope
 from whileback.checking.report import Comparison, Finding, Report
@@ -62,8 +63,9 @@ def check(
     arguments = {**point.feeds, **cotangent_feeds(seeds, point)}
     expected = expectations(point, gradient_model, arguments, rng, elements, directions)
     compiled = compile(gradient_model)
-    runs = (compiled(feeds) for feeds in (arguments, moved(arguments, rng)))
-    own, again = (list(outputs.values())[-len(wrt) :] for outputs in runs)
+    outputs = compiled(arguments)
+    runs = (outputs, run_moved(compiled, moved(arguments, rng), outputs))
+    own, again = (list(run.values())[-len(wrt) :] for run in runs)
     return Report(tuple(e.judge(*values) for e, *values in zip(expected, own, again, strict=True)))
 
 

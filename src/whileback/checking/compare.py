@@ -15,6 +15,7 @@ import onnx_ir as ir
 from whileback.checking.point import Slope
 from whileback.checking.report import Comparison
 from whileback.checking.truth import compile_exactly, widened
+from whileback.engines import Compiled
 from whileback.errors import EngineError
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "moved",
     "rounding",
     "rounding_of_constants",
+    "run_moved",
 ]
 
 # How much of a gradient's largest element is left to the formulas, and to rounding by type:
@@ -45,9 +47,30 @@ def exact_gradients(
     others = {name: _moved(feeds[name], value, rng) for name, value in wide.items()}
     try:
         compiled = compile_exactly(gradient_model)
-        return compiled(wide), compiled(others)
+        exact = compiled(wide)
     except EngineError:
         return None
+    return exact, run_moved(compiled, others, exact)
+
+
+def run_moved(
+    compiled: Compiled, feeds: Mapping[str, Any], unmoved: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the outputs for inputs that are off by one rounding.
+
+    A float may say a size, as the `depth` of `OneHot` does, and nothing fits where that is off:
+    then the outputs are those for the inputs as they are, and show no rounding.
+    """
+    try:
+        outputs = compiled(feeds)
+    except EngineError:
+        return unmoved
+    fits = all(_sizes(outputs[name]) == _sizes(value) for name, value in unmoved.items())
+    return outputs if fits else unmoved
+
+
+def _sizes(value: Any) -> Any:
+    return [np.shape(item) for item in value] if _is_list(value) else np.shape(value)
 
 
 def moved(feeds: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
