@@ -83,7 +83,7 @@ class _Join:
 
     def _before(self, cell: Cell) -> Stack:
         held = self.before.state.get(cell)
-        return held if isinstance(held, Stack) else Stack.empty(self.before.op, cell.scope.kinds)
+        return held if isinstance(held, Stack) else Stack.empty(self.before.op, cell.scope.kept)
 
     def _stack(self, cell: Cell, a: Stack, b: Stack) -> Stack:
         """Join two stacks, and the tables that they are in.
@@ -91,9 +91,9 @@ class _Join:
         Where both branches only add rows, both get the same number of them, so that an `If` in a
         loop adds as many in every trip.
         """
-        before, known = self._before(cell), a.depth == b.depth and a.layouts == b.layouts
-        depth, layouts = (a.depth, a.layouts) if known else (None, ())
-        joined = replace(before, top=self._value(a.top, b.top), depth=depth, layouts=layouts)
+        before, known = self._before(cell), a.depth == b.depth and a.workspaces == b.workspaces
+        depth, workspaces = (a.depth, a.workspaces) if known else (None, ())
+        joined = replace(before, top=self._value(a.top, b.top), depth=depth, workspaces=workspaces)
         first, second = a.added(before), b.added(before)
         if first is None or second is None:
             columns = {

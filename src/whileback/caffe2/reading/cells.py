@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from whileback.caffe2.reading.nets import Block, Step
 
-__all__ = ["BELOW", "Cell", "Kind", "Layout", "Scope", "Workspace"]
+__all__ = ["BELOW", "Cell", "Kind", "Scope", "Workspace"]
 
 # The column of a scope's table that tells which row stands below. No blob is called so.
 BELOW = ""
@@ -28,41 +28,44 @@ class Cell:
         return Scope()
 
 
+@dataclass(eq=False)
 class Workspace:
-    """Maps names to blobs; a name that was never used stands for a new one."""
+    """Maps names to blobs; a name that was never used stands for a new one.
 
-    def __init__(
-        self, new: Callable[[str], Cell] = Cell, cells: dict[str, Cell] | None = None
-    ) -> None:
-        self.cells = {} if cells is None else cells
-        self._new = new
+    Attributes:
+        new: makes a blob.
+        own: the blobs that exist only here.
+        bound: names that stand for blobs of other workspaces, with their names there. They are
+            looked up there whenever they are used: meanwhile they may stand for others.
+        nets: the nets that have run here. A later net of the same name is not run, but the first
+            one again.
+    """
+
+    new: Callable[[str], Cell] = Cell
+    own: dict[str, Cell] = field(default_factory=dict)
+    bound: dict[str, tuple[Workspace, str]] = field(default_factory=dict)
+    nets: dict[str, Block] = field(default_factory=dict)
 
     def cell(self, name: str) -> Cell:
         """Return the blob that a name stands for."""
-        if name not in self.cells:
-            self.cells[name] = self._new(name)
-        return self.cells[name]
+        if name in self.bound:
+            outer, outer_name = self.bound[name]
+            return outer.cell(outer_name)
+        if name not in self.own:
+            self.own[name] = self.new(name)
+        return self.own[name]
 
+    def copy(self, new: Callable[[str], Cell]) -> Workspace:
+        """Return one that starts as this one and makes its blobs in another way."""
+        return Workspace(new, dict(self.own), dict(self.bound), dict(self.nets))
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """A workspace on a stack: its own blobs, names that stand for outer ones, and its nets.
-
-    An outer blob is known by its workspace and its name, and looked up there whenever it is used.
-    Caffe2 keeps nets by name: a later net of the same name is not run, but the first one again.
-    """
-
-    own: dict[str, Cell]
-    bound: dict[str, tuple[Workspace, str]]
-    nets: dict[str, Block]
-
-    def copy(self) -> Layout:
-        """Return one that can be changed."""
-        return Layout(dict(self.own), dict(self.bound), dict(self.nets))
-
-    def cells(self) -> dict[str, Cell]:
-        """Return the blobs that all its names stand for."""
-        return {**self.own, **{name: ws.cell(outer) for name, (ws, outer) in self.bound.items()}}
+    def but_for(self, names: Iterable[str]) -> Workspace:
+        """Return one in which these names stand for new blobs."""
+        found = self.copy(Cell)
+        for name in names:
+            found.bound.pop(name, None)
+            found.own[name] = Cell(name)
+        return found
 
 
 @dataclass(frozen=True)
@@ -95,18 +98,18 @@ class Scope:
     """What is known of all workspaces that are ever pushed on one scope.
 
     Attributes:
-        kept: the columns of its table: the blobs that a gradient `Do` reads of a workspace, and
-            `BELOW` if there is one.
-        kinds: what the blobs of a workspace hold when it is left.
-        layouts: the workspace that each `Do` leaves.
+        kinds: what the blobs of a workspace were seen to hold when it was left.
+        kept: the columns of the table, in this reading of the net: the blobs that a gradient `Do`
+            reads of a workspace, and `BELOW` if there is one.
+        left: the workspace that each `Do` leaves.
         reused: whether a `Do` goes on with the workspace on top.
     """
 
-    kept: dict[str, None] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(
         default_factory=lambda: {BELOW: Kind(ir.DataType.INT64, (), is_stack=True)}
     )
-    layouts: dict[Step, Layout] = field(default_factory=dict)
+    kept: dict[str, Kind] = field(default_factory=dict)
+    left: dict[Step, Workspace] = field(default_factory=dict)
     reused: bool = False
     _locals: dict[tuple[int | None, str], Cell] = field(default_factory=dict)
 
@@ -122,8 +125,9 @@ class Scope:
         """Tell whether a blob of a workspace holds a scope."""
         return name in self.kinds and self.kinds[name].is_stack
 
-    def saw(self, name: str, kind: Kind) -> None:
-        """Note what a blob holds when its workspace is left."""
+    def saw(self, name: str, kind: Kind) -> bool:
+        """Note what a blob holds when its workspace is left; tell if its column fits."""
         known = self.kinds.get(name, kind)
         same = (known.dtype, known.is_stack) == (kind.dtype, kind.is_stack)
         self.kinds[name] = known.joined(kind) if same else kind
+        return self.kept.get(name, self.kinds[name]) == self.kinds[name]

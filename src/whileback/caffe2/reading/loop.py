@@ -86,7 +86,7 @@ class Loop:
             self.outside.op.placeholder(f"{cell.name}/{name}", INT64, ir.Shape([]))
             for name in ("top", "length")
         )
-        return Stack(cell.scope.kinds, top, length, start, depth=None)
+        return Stack(cell.scope.kept, top, length, start, depth=None)
 
     def _shape(self, cell: Cell, value: ir.Value) -> ir.Shape | None:
         """Return a shape that a blob has before and after each trip."""
@@ -201,17 +201,17 @@ class Loop:
         """Return a stack after the loop, in its table with the rows that the trips added."""
         before, begin = self.outside.state.get(cell), self._start.get(cell)
         if not isinstance(before, Stack):
-            before = Stack.empty(self.outside.op, cell.scope.kinds)
+            before = Stack.empty(self.outside.op, cell.scope.kept)
         if end is before:
             return end
         if not isinstance(begin, Stack):
             begin = self._any_stack(cell, None)
-        known = before.depth == end.depth and before.layouts == end.layouts
+        known = before.depth == end.depth and before.workspaces == end.workspaces
         table = self._table_after(cell.scope.kept, before, begin, end)
         top = self._carry(before.top, begin.top, end.top, begin.top.shape)
         if known:
             return replace(table, top=top)
-        return replace(table, top=top, depth=None, layouts=())
+        return replace(table, top=top, depth=None, workspaces=())
 
     def _table_after(
         self, names: Collection[str], before: Stack, begin: Stack, end: Stack

@@ -52,7 +52,7 @@ class Session:
     def is_complete(self) -> bool:
         """Tell whether all was kept that was needed; else it will be the next time."""
         for scope, name in self.wanted:
-            scope.kept[name] = None
+            scope.kept[name] = scope.kinds[name]
         complete = not self.wanted
         self.wanted = []
         return complete
@@ -100,7 +100,7 @@ class Reader:
     def put(self, cell: Cell, content: Content) -> None:
         """Overwrite a blob."""
         self.state[cell] = content
-        outermost = self.session.workspace.cells.get(cell.name) is cell and self.is_outermost
+        outermost = self.session.workspace.own.get(cell.name) is cell and self.is_outermost
         if outermost and isinstance(content, ir.Value):
             self.session.versions.setdefault(cell.name, []).append(content)
 
@@ -152,7 +152,7 @@ class Reader:
         value = self.want(content.scope, content.name)
         if not content.scope.kinds[content.name].is_stack:
             return value
-        return replace(Stack.empty(self.op, cell.scope.kinds), top=value, depth=None)
+        return replace(Stack.empty(self.op, cell.scope.kept), top=value, depth=None)
 
     def want(self, scope: Scope, name: str) -> ir.Value:
         """Return something like what a workspace held, and have the net read again."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from whileback.caffe2.operators.loops import repeat
-from whileback.caffe2.reading.cells import Cell, Workspace
 from whileback.caffe2.reading.contents import Opaque
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.caffe2.reading.nets import Step
@@ -91,8 +90,7 @@ class Network:
     def inner(self, reader: Reader, op: Emitter) -> Reader:
         """Return a reader for one step, in a workspace of its own."""
         step = reader.inside(op)
-        local = {name: Cell(name) for name in self.local}
-        return step.within(Workspace(Cell, {**reader.workspace.cells, **local}))
+        return step.within(reader.workspace.but_for(self.local))
 
 
 class Steps(Opaque):

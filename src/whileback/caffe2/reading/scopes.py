@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from whileback.caffe2.reading.cells import BELOW, Cell, Kind, Layout, Workspace
+from whileback.caffe2.reading.cells import BELOW, Cell, Kind, Workspace
 from whileback.caffe2.reading.contents import Content, Lost, Opaque
 from whileback.caffe2.reading.nets import Step
 from whileback.caffe2.reading.reader import Reader, controls
@@ -29,7 +29,7 @@ def _create_scope(reader: Reader, step: Step) -> None:
     cell = reader.cell(step.proto.output[0])
     held = reader.state.get(cell)
     if not isinstance(held, Stack):
-        held = Stack.empty(reader.op, cell.scope.kinds)
+        held = Stack.empty(reader.op, cell.scope.kept)
     reader.put(cell, held.cleared(reader.op))
 
 
@@ -54,7 +54,7 @@ def _stack(reader: Reader, step: Step) -> Stack:
         raise NetDefError(
             f"{label(step.proto)} needs a scope in blob '{name}'. Write it by CreateScope before."
         )
-    return Stack.empty(reader.op, cell.scope.kinds)
+    return Stack.empty(reader.op, cell.scope.kept)
 
 
 def _do(reader: Reader, step: Step) -> None:
@@ -93,45 +93,42 @@ class _Frame:
                 f"{label(step.proto)} takes a workspace from scope '{self.cell.name}', which has "
                 "none. Run a forward Do on it before."
             )
-        self.layout = self._used_before().copy()
+        self.workspace = self._used_before().copy(partial(self.scope.local, self.position))
 
-    def _used_before(self) -> Layout:
+    def _used_before(self) -> Workspace:
         """Return the workspace as it was left; one above the top was there once, too."""
-        if self.position is not None and self.position < len(self.stack.layouts):
-            return self.stack.layouts[self.position]
-        return self._covering() if self.on_top else Layout({}, {}, {})
+        if self.position is not None and self.position < len(self.stack.workspaces):
+            return self.stack.workspaces[self.position]
+        return self._covering() if self.on_top else Workspace()
 
-    def _covering(self) -> Layout:
-        """Return what the workspaces that may be on top have together."""
-        first, *others = self.scope.layouts.values() or [Layout({}, {}, {})]
-        found = first.copy()
-        for layout in others:
-            for name, cell in layout.own.items():
+    def _covering(self) -> Workspace:
+        """Return what the workspaces that may be on top have together.
+
+        Raises: UnsupportedError where a name does not stand for the same in all of them.
+        """
+        found = Workspace()
+        for left in self.scope.left.values():
+            found.nets.update(left.nets)
+            for name, binding in left.bound.items():
+                if name in found.own or found.bound.setdefault(name, binding) != binding:
+                    raise self._ambiguous(name)
+            for name, cell in left.own.items():
                 same = found.own.setdefault(name, cell) is cell
-                if not same and not self.scope.holds_stack(name):
+                if name in found.bound or (not same and self.scope.holds_stack(name)):
+                    raise self._ambiguous(name)
+                if not same:
                     found.own[name] = self.scope.local(None, name)
-            found.bound.update(layout.bound)
-            found.nets.update(layout.nets)
-        self._check_covering(found)
         return found
 
-    def _check_covering(self, found: Layout) -> None:
-        """Refuse workspaces in which a name does not stand for the same."""
-        cells = found.cells()
-        for layout in self.scope.layouts.values():
-            outside = {name: cell for name, cell in layout.cells().items() if name in found.bound}
-            stacks = {n: c for n, c in layout.own.items() if self.scope.holds_stack(n)}
-            for name, cell in {**outside, **stacks}.items():
-                if cells[name] is not cell:
-                    raise UnsupportedError(
-                        f"{label(self.step.proto)} runs in a workspace of scope "
-                        f"'{self.cell.name}' of which only the run knows what blob '{name}' "
-                        "stands for. Use a scope for each Do."
-                    )
+    def _ambiguous(self, name: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"{label(self.step.proto)} runs in a workspace of scope '{self.cell.name}' of which "
+            f"only the run knows what blob '{name}' stands for. Use a scope for each Do."
+        )
 
     def restore(self) -> None:
         """Give the workspace's own blobs what they held when it was left."""
-        for name, cell in self.layout.own.items():
+        for name, cell in self.workspace.own.items():
             if name in self.scope.kept:
                 self.reader.state[cell] = self._kept(name, cell)
             elif name in self.scope.kinds:
@@ -139,31 +136,28 @@ class _Frame:
 
     def _kept(self, name: str, cell: Cell) -> Content:
         value = self.stack.read(self.reader.op, name)
-        if not self.scope.kinds[name].is_stack:
+        if not self.scope.kept[name].is_stack:
             return value
         held = self.reader.state.get(cell)
         if not isinstance(held, Stack):
-            held = Stack.empty(self.reader.op, cell.scope.kinds)
-        return replace(held, top=value, depth=None, layouts=())
+            held = Stack.empty(self.reader.op, cell.scope.kept)
+        return replace(held, top=value, depth=None, workspaces=())
 
     def run(self) -> None:
-        """Bind names to outer blobs, run the net, and note what the workspace then is."""
+        """Bind names to outer blobs and run the net."""
         self._bind()
-        layout, net = self.layout, self.step.nets["net"]
-        workspace = Workspace(partial(self.scope.local, self.position), layout.cells())
-        self.reader.within(workspace).run(layout.nets.setdefault(net.name, net))
-        inside = workspace.cells.items()
-        layout.own.update((name, cell) for name, cell in inside if name not in layout.bound)
+        net = self.step.nets["net"]
+        block = self.workspace.nets.setdefault(net.name, net)
+        self.reader.within(self.workspace).run(block)
         if self.step.args.bool("copy_external_blobs", False):
             self._copy_tensors()
-            workspace.cells.update(layout.own)
 
     def _bind(self) -> None:
         """Bind the names that the workspace does not have yet.
 
         A new one that was on the stack before keeps the blobs that it had, whatever is bound now.
         """
-        own, bound = self.layout.own, self.layout.bound
+        own, bound = self.workspace.own, self.workspace.bound
         for inner, outer in self.step.bindings.items():
             if inner not in own and inner not in bound:
                 bound[inner] = (self.reader.workspace, outer)
@@ -176,12 +170,11 @@ class _Frame:
 
     def _copy_tensors(self) -> None:
         """Give the workspace a blob of its own for each tensor outside, with what it holds now."""
-        for name, (workspace, outer) in list(self.layout.bound.items()):
-            content = self.reader.state.get(workspace.cell(outer))
+        for name in list(self.workspace.bound):
+            content = self.reader.state.get(self.workspace.cell(name))
             if content is not None and not isinstance(content, (Stack, Opaque)):
-                own = self.layout.own[name] = self.scope.local(self.position, name)
-                self.reader.state[own] = content
-                del self.layout.bound[name]
+                del self.workspace.bound[name]
+                self.reader.state[self.workspace.cell(name)] = content
 
     def pushed(self) -> Stack:
         """Return the stack with the workspace on top."""
@@ -214,16 +207,16 @@ class _Frame:
 
     def _left(self) -> Stack:
         """Note what the workspace is now; return the stack as one where it is on top."""
-        layout = self.scope.layouts[self.step] = self.layout
-        for name, cell in self.layout.own.items():
+        self.scope.left[self.step] = self.workspace
+        for name, cell in self.workspace.own.items():
             kind = self._kind(self.reader.state.get(cell))
-            if kind is not None:
-                self.scope.saw(name, kind)
+            if kind is not None and not self.scope.saw(name, kind):
+                self.reader.want(self.scope, name)
         if self.position is None:
             return self.stack
-        known, position = self.stack.layouts, self.position
-        layouts = (*known[:position], layout, *known[position + 1 :])
-        return replace(self.stack, depth=position + 1, layouts=layouts)
+        known, position = self.stack.workspaces, self.position
+        workspaces = (*known[:position], self.workspace, *known[position + 1 :])
+        return replace(self.stack, depth=position + 1, workspaces=workspaces)
 
     def _kind(self, content: Content | None) -> Kind | None:
         if isinstance(content, Stack):
@@ -236,8 +229,8 @@ class _Frame:
     def _columns(self) -> dict[str, ir.Value]:
         """Return what is kept of the workspace; where it has no such blob, something like it."""
         found = {}
-        for name in self.scope.kept:
-            cell, kind = self.layout.own.get(name), self.scope.kinds[name]
+        for name, kind in self.scope.kept.items():
+            cell = self.workspace.own.get(name)
             content = None if cell is None else self.reader.state.get(cell)
             value = content.top if isinstance(content, Stack) else content
             if not isinstance(value, ir.Value):
@@ -259,7 +252,7 @@ class _Frame:
         lasting = self.reader.is_outermost and self.position is not None
         if lasting or self.scope.reused:
             return
-        for _, cell in self.layout.own.items():
+        for cell in self.workspace.own.values():
             held = self.reader.state.pop(cell, None)
             if isinstance(held, Stack):
                 self.reader.state[cell] = held.cleared(self.reader.op)

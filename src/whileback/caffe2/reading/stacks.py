@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
-from whileback.caffe2.reading.cells import BELOW, Kind, Layout
+from whileback.caffe2.reading.cells import BELOW, Kind, Workspace
 from whileback.caffe2.reading.emitter import Emitter
 
 __all__ = ["Row", "Rows", "Stack", "Start", "vacant"]
@@ -56,7 +56,7 @@ class Stack:
         start: rows that are in the table before `blocks`, in the body of a loop.
         blocks: the rows of the table.
         depth: the height of the stack, None if only the run knows it.
-        layouts: the workspaces by height, also those above the top, which are used again.
+        workspaces: those on it, and above those that were, which are used again.
     """
 
     kinds: Mapping[str, Kind]
@@ -65,7 +65,7 @@ class Stack:
     start: Start | None = None
     blocks: tuple[Row | Rows, ...] = ()
     depth: int | None = 0
-    layouts: tuple[Layout, ...] = ()
+    workspaces: tuple[Workspace, ...] = ()
 
     @classmethod
     def empty(cls, op: Emitter, kinds: Mapping[str, Kind]) -> Stack:

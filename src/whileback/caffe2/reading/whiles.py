@@ -118,7 +118,7 @@ class _OnnxWhile:
         rows = [inside.tensor(self.proto, name) for name in outputs[len(self.carried) :]]
         proceed = self._decides(first_element(inside, self.step, self.condition))
         if self.has_scopes:
-            for name in inside.workspace.cells.keys() - self.block.inputs:
+            for name in inside.workspace.own.keys() - self.block.inputs:
                 loop.body.state.pop(inside.cell(name), None)
         return proceed, rows
 
