@@ -11,11 +11,18 @@
 >>> ws.feed("x", [0.5])
 >>> ws.feed("n", 3)
 >>> ws.run(gradient)
->>> ws.fetch(blobs["x"]).round(4).tolist()
+>>> print(ws.fetch(blobs["x"]).round(4))
 [0.5339]
 """
 
 from whileback.caffe2.convert import convert, initial_blobs
+from whileback.caffe2.gradients import GradientMap, add_gradient_operators
+from whileback.caffe2.gradients.control_gradient import (
+    gen_do_gradient,
+    gen_if_gradient,
+    gen_while_gradient,
+    rewrite_forward,
+)
 from whileback.caffe2.net_builder import Blob, NetBuilder
 from whileback.caffe2.operators.registry import Slices
 from whileback.caffe2.reading import TensorSpec
@@ -33,6 +40,7 @@ from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef, PlanDef
 
 __all__ = [
     "Blob",
+    "GradientMap",
     "NetBuilder",
     "NetDef",
     "OperatorDef",
@@ -41,12 +49,17 @@ __all__ = [
     "Slices",
     "TensorSpec",
     "Workspace",
+    "add_gradient_operators",
     "convert",
+    "gen_do_gradient",
+    "gen_if_gradient",
+    "gen_while_gradient",
     "initial_blobs",
     "is_caffe2",
     "load",
     "load_blobs",
     "load_plan",
     "load_predictor",
+    "rewrite_forward",
     "save",
 ]
