@@ -10,6 +10,7 @@ from whileback.caffe2.gradients.bindings import all_names, is_forward_do, scope_
 from whileback.caffe2.gradients.emission import copy_to, pruned
 from whileback.caffe2.gradients.finishing import Finisher
 from whileback.caffe2.gradients.naming import final_names, rename
+from whileback.caffe2.gradients.nesting import limited
 from whileback.caffe2.gradients.parsing import NETS, Parser
 from whileback.caffe2.gradients.regions import Control, Frame
 from whileback.caffe2.gradients.rewriting import Rewriter
@@ -59,6 +60,7 @@ def gen_do_gradient(op: OperatorDef, g_output: Sequence[str | None]) -> Gradient
     return _gradient("Do", op, g_output)
 
 
+@limited
 def rewrite_forward(op: OperatorDef) -> OperatorDef:
     """Return a `While`, `If` or `Do` that computes the same and keeps what its gradient reads.
 
@@ -82,6 +84,7 @@ def rewrite_forward(op: OperatorDef) -> OperatorDef:
     return rewritten[-1]
 
 
+@limited
 def _gradient(op_type: str, op: OperatorDef, g_output: Sequence[str | None]) -> Gradients:
     """Return the gradient of an operator of a type."""
     if op.type != op_type:

@@ -14,6 +14,7 @@ from whileback.caffe2.gradients.bindings import all_names, mentions
 from whileback.caffe2.gradients.emission import pruned
 from whileback.caffe2.gradients.finishing import Finisher
 from whileback.caffe2.gradients.naming import final_names, rename, required_names
+from whileback.caffe2.gradients.nesting import limited
 from whileback.caffe2.gradients.parsing import Parser
 from whileback.caffe2.gradients.regions import Region, Value
 from whileback.caffe2.gradients.rewriting import Rewriter, complete
@@ -41,6 +42,7 @@ class GradientMap(dict[str, Gradient]):
     """What was taken for granted, since the net does not tell, a sentence each."""
 
 
+@limited
 def add_gradient_operators(
     net: NetDef, ys: Seeds, wrt: Sequence[str] | None = None, *, dense: bool = False
 ) -> tuple[NetDef, GradientMap]:
@@ -63,7 +65,7 @@ def add_gradient_operators(
         ArgumentError: an unknown blob, or one without a gradient.
         NetDefError: the net is malformed.
         NoGradientError: operators between `wrt` and `ys` have no gradient; all are listed.
-        UnsupportedError: the net reads a scope that the gradient needs.
+        UnsupportedError: the net reads a scope that the gradient needs, or is nested too deeply.
 
     >>> relu = OperatorDef(type="Relu", input=["x"], output=["y"])
     >>> result, gradients = add_gradient_operators(NetDef(op=[relu]), ["y"])
