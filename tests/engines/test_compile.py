@@ -22,8 +22,8 @@ def model(text):
     return ir.from_onnx_text(text)
 
 
-def header(signature, body):
-    return model(f'<ir_version: 10, opset_import: ["" : 21]> g {signature} {{ {body} }}')
+def header(signature, body, opset=21):
+    return model(f'<ir_version: 10, opset_import: ["" : {opset}]> g {signature} {{ {body} }}')
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -95,6 +95,34 @@ def test_small_floats_go_through_onnx_runtime(dtype):
     assert got["z"].dtype == np.dtype(dtype)
     np.testing.assert_array_equal(got["z"], u.astype(dtype))
     assert f(x=x[:0], u=u[:0])["z"].shape == (0,)
+
+
+SMALL_INTEGERS = [ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2]
+
+
+@pytest.mark.parametrize("dtype", SMALL_INTEGERS)
+@pytest.mark.parametrize("count", [0, 1, 3, 8])
+def test_integers_that_share_bytes_go_through_onnx_runtime(dtype, count):
+    data_type = ir.DataType.from_numpy(np.dtype(dtype))
+    name = data_type.name.lower()
+    f = compile(
+        header(
+            f"({name}[N] x, float[N] u) => (float[N] y, {name}[N] z)",
+            f"y = Cast<to = 1>(x)\n z = Cast<to = {int(data_type)}>(u)",
+            opset=25,
+        )
+    )
+    info = ml_dtypes.iinfo(dtype)
+    u = np.random.default_rng(0).integers(info.min, info.max + 1, count).astype(np.float32)
+    got = f(x=u.astype(dtype), u=u)
+    np.testing.assert_array_equal(got["y"], u)
+    assert got["z"].dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(got["z"], u.astype(dtype))
+
+
+def test_a_scalar_that_numpy_has_no_type_for_stays_one():
+    f = compile(header("(bfloat16 x) => (float y)", "y = Cast<to = 1>(x)"))
+    assert f(x=np.array(1.5, ml_dtypes.bfloat16))["y"].shape == ()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

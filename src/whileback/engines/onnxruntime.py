@@ -124,14 +124,29 @@ class _Session:
         dtype = ir.DataType.from_numpy(array.dtype)
         make = self._runtime.OrtValue
         if _is_raw(dtype):
-            bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
-            return make.ortvalue_from_numpy_with_onnx_type(bits, int(dtype))
+            return make.ortvalue_from_numpy_with_onnx_type(_bits(array, dtype), int(dtype))
         return make.ortvalue_from_numpy(array)
 
 
 def _is_raw(dtype: ir.DataType | None) -> bool:
     """Tell whether NumPy itself lacks the type, so that the runtime's binding does, too."""
-    return dtype is not None and dtype.is_floating_point() and dtype not in _NUMPY_FLOATS
+    if dtype is None or dtype in _NUMPY_FLOATS or dtype == ir.DataType.STRING:
+        return False
+    return dtype.is_floating_point() or dtype.bitwidth < 8
+
+
+def _bits(array: np.ndarray, dtype: ir.DataType) -> np.ndarray:
+    """Return the array's bits as whole numbers, in its shape; small ones share their bytes."""
+    bits = np.array(array, order="C").view(f"u{array.dtype.itemsize}")
+    if dtype.bitwidth >= 8:
+        return bits
+    ratio = 8 // dtype.bitwidth
+    places = np.arange(ratio, dtype=np.uint8) * dtype.bitwidth
+    rows = np.zeros((-(-bits.size // ratio), ratio), np.uint8)
+    rows.flat[: bits.size] = bits.flat
+    packed = np.zeros_like(bits)
+    packed.flat[: len(rows)] = np.bitwise_or.reduce((rows & (1 << dtype.bitwidth) - 1) << places, 1)
+    return packed
 
 
 def _unwrap(result: Any) -> Any:
@@ -141,9 +156,13 @@ def _unwrap(result: Any) -> Any:
     if not _is_raw(dtype):
         return result.numpy()
     shape = result.shape()
-    size = int(np.prod(shape)) * dtype.numpy().itemsize
-    raw = ctypes.string_at(result.data_ptr(), size) if size else b""
-    return np.frombuffer(raw, dtype=dtype.numpy()).reshape(shape).copy()
+    count = int(np.prod(shape))
+    size = -(-count * dtype.bitwidth // 8)
+    raw = np.frombuffer(ctypes.string_at(result.data_ptr(), size) if size else b"", np.uint8)
+    if dtype.bitwidth < 8:
+        places = np.arange(0, 8, dtype.bitwidth, np.uint8)
+        raw = (raw[:, None] >> places & (1 << dtype.bitwidth) - 1).reshape(-1)[:count]
+    return raw.copy().view(dtype.numpy()).reshape(shape)
 
 
 def _text(error: Exception) -> str:
