@@ -125,3 +125,23 @@ def test_errors_are_chained():
     with pytest.raises(EngineError, match=r"onnx.reference failed to run model 'g': ") as error:
         f(x=[1, 2], w=[1, 2, 3])
     assert error.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge"])
+@pytest.mark.parametrize(
+    ("pads", "axes"),
+    [("1, -1, 0, 2", "0, 1"), ("-1, 0, -1, -2", "0, 1"), ("-2, 1", "-1"), ("0, -3, 1, 0", "1, 0")],
+)
+def test_pads_that_cut(pads, axes, mode):
+    count = axes.count(",") + 1
+    model = build(
+        "(float[4,5] x) => (float[A,B] y) "
+        f"<int64[{2 * count}] pads = {{{pads}}}, int64[{count}] axes = {{{axes}}}>",
+        f'y = Pad<mode = "{mode}">(x, pads, , axes)',
+    )
+    both(model, x=np.arange(20, dtype=np.float32).reshape(4, 5))
+
+
+def test_pads_of_an_old_opset():
+    model = build("(float[3] x) => (float[A] y)", "y = Pad<pads = [-1, 2], value = 7.0>(x)", 9)
+    assert both(model, x=np.float32([1, 2, 3]))["y"].tolist() == [2, 3, 7, 7]

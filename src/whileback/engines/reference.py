@@ -1,7 +1,8 @@
 """Runs models in NumPy with `onnx.reference`: a second opinion, and a judge in float64.
 
 Its own `Loop` and `Scan` stand in for those of `onnx.reference`, which stack rows of rank 2
-wrongly, fail on zero trips and know neither axes nor directions. Limits: it is slow, `Scan` of
+wrongly, fail on zero trips and know neither axes nor directions; its own `Pad` cuts as well, where
+pads are negative. Limits: it is slow, `Scan` of
 opset 8 is refused, and the stack of a `Loop` of zero trips has a size of 0 wherever the body does
 not declare one (and rank 1 if it declares no rank).
 """
@@ -27,7 +28,7 @@ def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
     """Return a function that evaluates the model node by node."""
     try:
         proto = ir.to_proto(_in_memory(source.model))
-        evaluator = ReferenceEvaluator(proto, new_ops=[Loop, Scan])
+        evaluator = ReferenceEvaluator(proto, new_ops=[Loop, Pad, Scan])
     except Exception as error:
         raise EngineError(f"onnx.reference refuses model {source.name!r}: {error}") from error
 
@@ -127,6 +128,29 @@ class Scan(_WithBody):
             stack = np.stack(column) if rows else self.empty(output)
             stacks.append(np.moveaxis(np.flip(stack, 0) if back else stack, 0, axis))
         return stacks
+
+
+class Pad(OpRun):
+    """`Pad` as the specification has it, with inputs or, in old opsets, attributes."""
+
+    def _run(
+        self,
+        data: np.ndarray,
+        pads: Any,
+        constant_value: Any = None,
+        axes: Any = None,
+        mode: Any = "constant",
+        value: float = 0.0,
+    ) -> tuple[np.ndarray]:
+        widths = np.zeros((data.ndim, 2), np.int64)
+        widths[slice(None) if axes is None else axes] = np.reshape(pads, (2, -1)).T
+        bounds = np.minimum(widths, 0) * [-1, 1] + np.multiply.outer(data.shape, [0, 1])
+        kept = data[tuple(slice(start, max(start, end)) for start, end in bounds)]
+        widths = np.maximum(widths, 0)
+        if mode != "constant":
+            return (np.pad(kept, widths, mode=mode),)
+        fill = data.dtype.type(value) if constant_value is None else constant_value
+        return (np.pad(kept, widths, constant_values=fill),)
 
 
 def _axes(attributes: dict[str, Any], side: str, count: int) -> tuple[list[int], list[int]]:
