@@ -31,12 +31,11 @@ Arrays = dict[str, np.ndarray]
 
 
 def chain(net: caffe2.NetBuilder, y: caffe2.Blob, count: int) -> None:
-    """Tanh and Scale in turn, in place, ending with Tanh."""
-    for index in range(count):
-        if (count - index) % 2:
-            net.Tanh(y, out=y)
-        else:
-            net.Scale(y, scale=1.01, out=y)
+    """Tanh and Scale in turn, ending with Tanh; Caffe2's generator refuses two in place."""
+    value = y
+    for left in range(count, 0, -1):
+        out = y if left == 1 else None
+        value = net.Tanh(value, out=out) if left % 2 else net.Scale(value, scale=1.01, out=out)
 
 
 def product(net: caffe2.NetBuilder, y: caffe2.Blob, _: int) -> None:
@@ -57,14 +56,15 @@ def forward_net(body: str) -> caffe2.NetDef:
     """The loop as Caffe2's own builder encodes it: its body copies the blobs outside of it."""
     build, count = BODIES[body]
     with caffe2.NetBuilder("loop") as net:
-        y, w, i, one, trips = (net.input(name) for name in ("y", "w", "i", "one", "T"))
+        if build is product:
+            net.input("w")
+        y, i, one, trips = (net.input(name) for name in ("y", "i", "one", "T"))
         with net.while_():
             with net.condition():
                 net.Add(i, one, out=i)
                 net.LE(i, trips)
             build(net, y, count)
         net.output(y)
-        del w
     proto = net.proto()
     loop = next(op for op in proto.op if op.type == "While")
     do = next(arg.n for arg in loop.arg if arg.name == "loop_net").op[0]
@@ -95,12 +95,11 @@ def median_time(run: Callable[[], object]) -> float:
 
 
 def ours(body: str, arrays: Arrays) -> dict[str, float]:
-    wrt = ["y", "w"] if BODIES[body][0] is product else ["y"]
-    forward = caffe2.convert(
-        forward_net(body), inputs={k: arrays[k] for k in arrays if k != "seed_y"}
-    )
-    blobs = caffe2.last_versions(forward)
-    gradient = whileback.vjp(forward, of=blobs["y"], wrt=wrt)
+    net = forward_net(body)
+    wrt = [name for name in ("y", "w") if name in net.external_input]
+    forward = caffe2.convert(net, inputs={name: arrays[name] for name in net.external_input})
+    last = json.loads(next(p.value for p in forward.metadata_props if p.key == "whileback.blobs"))
+    gradient = whileback.vjp(forward, of=last["y"], wrt=wrt)
     found = {}
     for name, model in (("forward", forward), ("forward and gradient", gradient)):
         compiled = whileback.compile(model, threads=1)
@@ -111,7 +110,7 @@ def ours(body: str, arrays: Arrays) -> dict[str, float]:
 
 def real(body: str, arrays: Arrays, python: str) -> dict[str, float]:
     net = forward_net(body)
-    wrt = ["y", "w"] if BODIES[body][0] is product else ["y"]
+    wrt = [name for name in ("y", "w") if name in net.external_input]
     gradient, _ = caffe2.add_gradient_operators(net, {"y": "seed_y"}, wrt=wrt)
     for each in (net, gradient):
         del each.external_input[:]
