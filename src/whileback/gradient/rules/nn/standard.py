@@ -7,7 +7,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
-from whileback.graph.builder import Operand
+from whileback.graph.builder import Builder, Operand
 from whileback.graph.shapes import rank
 
 __all__ = [
@@ -59,7 +59,7 @@ def epsilon_of(node: ir.Node) -> float:
     return node.attributes.get_float("epsilon", 1e-5)
 
 
-def widened(op: GradientBuilder, value: ir.Value) -> ir.Value:
+def widened(op: Builder, value: ir.Value) -> ir.Value:
     """Return the value in a type in which sums of squares do not overflow."""
     narrow = value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
     return op.cast(value, ir.DataType.FLOAT) if narrow else value
