@@ -115,6 +115,9 @@ def _widen_node(node: ir.Node) -> None:
 def _widen_attribute(node: ir.Node, attribute: ir.Attr) -> ir.Attr:
     if attribute.type == ir.AttributeType.TENSOR:
         return ir.AttrTensor(attribute.name, _copied(attribute.as_tensor()))
+    if attribute.type == ir.AttributeType.TYPE_PROTO and attribute.value.type.dtype in FLOATS:
+        wide = _retyped(attribute.value.type, _DOUBLE)
+        return ir.AttrTypeProto(attribute.name, ir.TypeAndShape(wide, attribute.value.shape))
     names_type = attribute.name in _TYPE_ATTRIBUTES and attribute.type == ir.AttributeType.INT
     if names_type and not is_standard(node, "BitCast") and attribute.as_int() in FLOATS:
         return ir.AttrInt64(attribute.name, int(_DOUBLE))

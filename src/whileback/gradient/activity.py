@@ -48,6 +48,8 @@ def _extend_dependents(graph: ir.Graph, found: Values, passes: Passes) -> None:
             _extend_through_loop(loop_view(node), found, passes)
         elif is_standard(node, "If"):
             _extend_through_if(node, found, passes)
+        elif is_standard(node, "SequenceMap"):
+            _extend_through_map(node, found, passes)
         elif passes(node) and any(value in found for value in operands(node)):
             found.update(value for value in node.outputs if _may_be_active(value))
 
@@ -57,6 +59,15 @@ def _extend_through_if(node: ir.Node, found: Values, passes: Passes) -> None:
         _extend_dependents(branch, found, passes)
         results = zip(branch.outputs, node.outputs, strict=True)
         found.update(result for inner, result in results if inner in found)
+
+
+def _extend_through_map(node: ir.Node, found: Values, passes: Passes) -> None:
+    body = node.attributes["body"].as_graph()
+    pairs = zip(node.inputs, body.inputs, strict=True)
+    found.update(element for outside, element in pairs if outside in found)
+    _extend_dependents(body, found, passes)
+    results = zip(body.outputs, node.outputs, strict=True)
+    found.update(result for inner, result in results if inner in found)
 
 
 def _extend_through_loop(view: LoopView, found: Values, passes: Passes) -> None:
@@ -90,8 +101,19 @@ def _extend_reaching(graph: ir.Graph, found: Values, active: Values) -> None:
                 results = zip(branch.outputs, node.outputs, strict=True)
                 found.update(inner for inner, result in results if result in found)
                 _extend_reaching(branch, found, active)
+        elif is_standard(node, "SequenceMap"):
+            _reach_through_map(node, found, active)
         elif passes_gradient(node):
             found.update(value for value in operands(node) if value in active)
+
+
+def _reach_through_map(node: ir.Node, found: Values, active: Values) -> None:
+    body = node.attributes["body"].as_graph()
+    results = zip(body.outputs, node.outputs, strict=True)
+    found.update(inner for inner, result in results if result in found)
+    _extend_reaching(body, found, active)
+    pairs = zip(node.inputs, body.inputs, strict=True)
+    found.update(outside for outside, element in pairs if outside in active and element in found)
 
 
 def _reach_through_loop(view: LoopView, found: Values, active: Values) -> None:

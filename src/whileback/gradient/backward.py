@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, NoGradientError
@@ -16,6 +17,7 @@ from whileback.gradient.activity import Values
 from whileback.gradient.masking import masked
 from whileback.gradient.registry import lookup
 from whileback.graph.builder import Builder
+from whileback.graph.containers import content, is_sequence, mapped
 from whileback.graph.names import Names
 from whileback.graph.scopes import operands
 from whileback.graph.shapes import Shapes
@@ -33,6 +35,37 @@ class GradientBuilder(Builder):
         self.active = active
         self.in_loop = False
         self.masked = masked(graph)
+
+    def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Return the sum of two cotangents of one value; those of sequences are sequences."""
+        if is_sequence(a):
+            return mapped(self, [a, b], lambda op, x, y: op.Add(x, y), "sum")
+        return self.Add(a, b)
+
+    def zeros_like(self, value: ir.Value, dtype: ir.DataType | None = None) -> ir.Value:
+        """Return zeros as the cotangent of a value: for a sequence, a sequence of zeros.
+
+        The cotangent of an optional is that of its content; of one without, it is empty.
+        """
+        if isinstance(value.type, ir.OptionalType):
+            return self.either(
+                self.OptionalHasElement(value),
+                lambda op: [op.zeros_like(op.OptionalGetElement(value))],
+                lambda op: [op.nothing(value)],
+            )[0]
+        if is_sequence(value):
+            return mapped(self, [value], lambda op, x: op.zeros_like(x), "zeros")
+        return super().zeros_like(value, dtype)
+
+    def nothing(self, value: ir.Value) -> ir.Value:
+        """Return the cotangent of an optional without content."""
+        if is_sequence(value):
+            return self.SequenceEmpty(dtype=value.dtype)
+        return self.constant(np.zeros(0), value.dtype)
+
+    def cotangent_type(self, value: ir.Value) -> ir.TypeProtocol | None:
+        """Return the type of the value's cotangent: for an optional, that of its content."""
+        return content(value.type)
 
 
 def backward(op: GradientBuilder, nodes: Sequence[ir.Node], cotangents: Cotangents) -> None:
@@ -52,15 +85,18 @@ def backward(op: GradientBuilder, nodes: Sequence[ir.Node], cotangents: Cotangen
             if value is not None and gradient is not None and value in op.active:
                 _note_shape(op.graph, gradient, value)
                 earlier = cotangents.get(value)
-                cotangents[value] = gradient if earlier is None else op.Add(earlier, gradient)
+                cotangents[value] = gradient if earlier is None else op.plus(earlier, gradient)
 
 
 def _note_shape(graph: ir.Graph, gradient: ir.Value, value: ir.Value) -> None:
     """A gradient has the shape of its value, also where inference did not find that.
 
-    One that is handed into a branch from outside has it only where the branch is taken.
+    One that is handed into a branch from outside has it only where the branch is taken, and that
+    of an optional only where there is something in it.
     """
     if value.shape is None or gradient.graph is not graph or gradient.is_graph_input():
+        return
+    if isinstance(value.type, ir.OptionalType):
         return
     if gradient.shape is None:
         gradient.shape = value.shape

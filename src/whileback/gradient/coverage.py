@@ -9,7 +9,8 @@ import onnx_ir as ir
 from whileback.errors import NoGradientError
 from whileback.gradient.activity import Values
 from whileback.gradient.registry import lookup
-from whileback.graph.scopes import subgraphs
+from whileback.graph.scopes import captures, is_loop, loop_view, subgraphs
+from whileback.graph.shapes import describe
 
 __all__ = ["check_coverage"]
 
@@ -18,7 +19,8 @@ def check_coverage(model: ir.Model, active: Values) -> None:
     """Refuse a model in which a gradient meets operators that have no rule.
 
     Raises:
-        NoGradientError: lists every such operator with its nodes and their paths.
+        NoGradientError: lists every such operator with its nodes and their paths; or else every
+            sequence whose cotangent a loop would have to carry.
     """
     missing: dict[str, list[str]] = {}
     for path, node in _paths(model.graph, ""):
@@ -26,6 +28,7 @@ def check_coverage(model: ir.Model, active: Values) -> None:
             missing.setdefault(_identifier(model, node), []).append(path)
     if missing:
         raise NoGradientError(_message(missing))
+    _refuse_sequences_in_loops(model, active)
 
 
 def _paths(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Node]]:
@@ -34,6 +37,28 @@ def _paths(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Node]]:
         yield path, node
         for inner in subgraphs(node):
             yield from _paths(inner, f"{path}/")
+
+
+def _refuse_sequences_in_loops(model: ir.Model, active: Values) -> None:
+    found = []
+    for path, node in _paths(model.graph, ""):
+        if not is_loop(node):
+            continue
+        view = loop_view(node)
+        values = {carry.input: "carries" for carry in view.carries}
+        values |= dict.fromkeys(captures(view.body), "reads")
+        found += [
+            f"  loop '{path}' {verb} '{value.name}' ({describe(value)})"
+            for value, verb in values.items()
+            if value in active and not isinstance(value.type, ir.TensorType)
+        ]
+    if found:
+        raise NoGradientError(
+            "The gradient meets sequences or optionals that outlive a trip of a loop:\n"
+            + "\n".join(found)
+            + "\nTheir cotangents would be carried from trip to trip, which is not done yet. "
+            "Collect rows with a scan output of the loop, and read rows of a tensor with Gather."
+        )
 
 
 def _identifier(model: ir.Model, node: ir.Node) -> str:
@@ -48,11 +73,6 @@ def _message(missing: dict[str, list[str]]) -> str:
         shown = ", ".join(f"'{path}'" for path in paths[:3])
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
         lines.append(f"  {operator}: node{'s' if len(paths) > 1 else ''} {shown}{more}")
-    if any("Sequence" in operator.rpartition("::")[2] for operator in missing):
-        lines.append(
-            "Sequences, as the state of a loop or elsewhere, are not differentiated yet. A scan "
-            "output of the loop collects rows as well, and is."
-        )
     lines.append(
         'Register a rule for each with @whileback.rule("domain::Op"), or name other values in '
         "of= and wrt=, between which they do not lie. `whileback rules OP` tells more."

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.graph.cleanup import discard
+from whileback.graph.constants import known_ints
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN, source
 from whileback.graph.shapes import (
@@ -69,6 +70,8 @@ class Builder:
         self.names = names
         self.shapes = shapes
         self.origin: ir.Node | None = None
+        # Whether this is inside the body of a `SequenceMap`.
+        self.in_map = False
         self._constants = _Constants(graph, names)
 
     def inside(self, name: str) -> Self:
@@ -182,15 +185,40 @@ class Builder:
         self.append(node)
         return node.outputs[0]
 
-    def zeros_like(self, value: ir.Value) -> ir.Value:
-        """Return zeros of the value's type and shape; its elements are never read."""
-        zero = self.constant(0, value.dtype)
+    def Expand(self, operand: Operand, shape: Operand) -> ir.Value:
+        """Return a value broadcast to a shape, none of whose sizes may be below its own.
+
+        ONNX Runtime 1.32 leaves out an `Expand` to no elements, and so keeps a size of 1.
+        """
+        value, target = self.value(operand), self.value(shape)
+        if value is not None and value.dtype is not None and 0 in (known_ints(target) or ()):
+            return self.ConstantOfShape(target, value=ir.tensor(np.zeros(1, value.dtype.numpy())))
+        return self.emit("Expand", [value, target])[0]
+
+    def zeros_like(self, value: ir.Value, dtype: ir.DataType | None = None) -> ir.Value:
+        """Return zeros of the value's shape, and of its type or another; no element is read."""
+        dtype = dtype or value.dtype
+        zero = self.constant(0, dtype)
         if static_shape(value) == ():
             return zero
-        if value.dtype == ir.DataType.BFLOAT16:  # for which ONNX Runtime 1.32 has no Expand
-            element = ir.tensor(np.zeros(1, value.dtype.numpy()))
+        if dtype == ir.DataType.BFLOAT16:  # for which ONNX Runtime 1.32 has no Expand
+            element = ir.tensor(np.zeros(1, dtype.numpy()))
             return self.ConstantOfShape(self.shape_of(value), value=element)
         return self.Expand(zero, self.shape_of(value))
+
+    def either(
+        self,
+        condition: ir.Value,
+        some: Callable[[Self], Sequence[ir.Value]],
+        none: Callable[[Self], Sequence[ir.Value]],
+    ) -> Sequence[ir.Value]:
+        """Emit an `If` around two ways to as many values."""
+        sides = [self.inside("some"), self.inside("none")]
+        for side, emit in zip(sides, (some, none), strict=True):
+            side.graph.outputs.extend(side.own(emit(side)))
+        then, other = (side.graph for side in sides)
+        attributes = {"then_branch": then, "else_branch": other}
+        return self.emit("If", [condition], attributes, outputs=len(then.outputs))
 
     def arange(self, length: ir.Value) -> ir.Value:
         """Return the numbers 0, 1 … length - 1 for a length INT64[1]."""

@@ -19,6 +19,12 @@ from onnx_shape_inference import (
 )
 
 from whileback.errors import GraphError
+from whileback.graph.containers import (
+    common_elements,
+    complete_elements,
+    element_type,
+    is_sequence,
+)
 from whileback.graph.corrections import (
     defaults_hidden,
     fill_rank,
@@ -166,7 +172,8 @@ class Shapes:
                 value.shape = ir.Shape(value.const_value.shape.numpy())
                 value.dtype = value.const_value.dtype
         for value in graph.inputs:
-            self._context.name_anonymous_dims(value)
+            if not is_sequence(value):
+                self._context.name_anonymous_dims(value)
         for node in graph:
             self.infer(node)
 
@@ -175,6 +182,8 @@ class Shapes:
         if is_loop(node):
             self._infer_loop(loop_view(node))
             return
+        if is_standard(node, "SequenceMap"):
+            self._start_map(node)
         for inner in subgraphs(node):
             self._infer_nodes(inner)
         if is_standard(node, "If"):
@@ -184,6 +193,7 @@ class Shapes:
         else:
             self._infer_operator(node)
             complete_types(node, self._context.get_opset_version(node.domain))
+            complete_elements(node, self.new_dim)
 
     def _infer_operator(self, node: ir.Node) -> None:
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain
@@ -192,7 +202,7 @@ class Shapes:
         if function is None:
             return
         for value in node.inputs:
-            if value is not None:
+            if value is not None and not is_sequence(value):
                 self._context.name_anonymous_dims(value)
         declared = [value.shape for value in node.outputs]
         for value in node.outputs:
@@ -228,7 +238,35 @@ class Shapes:
         then, other = branches(node)
         for result, a, b in zip(node.outputs, then.outputs, other.outputs, strict=True):
             result.type = result.type or a.type or b.type
-            self._set_shape(result, self._common(a.shape, b.shape))
+            if is_sequence(result):
+                result.shape = result.shape or common_elements([a.shape, b.shape])
+            else:
+                self._set_shape(result, self._common(a.shape, b.shape))
+
+    def _start_map(self, node: ir.Node) -> None:
+        """Give the body's inputs the types and shapes of elements, or of tensors.
+
+        What the body calls the size of an element may be another one in each of them.
+        """
+        body = node.attributes["body"].as_graph()
+        names: dict[str, int | ir.SymbolicDim] = {}
+        for outside, value in zip(node.inputs, body.inputs, strict=True):
+            if outside is None:
+                continue
+            declared, value.type = value.shape, value.type or element_type(outside) or outside.type
+            actual = outside.shape or declared
+            if actual is not None:
+                known = outside.shape is not None
+                dims = (
+                    dim if isinstance(dim, int) or (known and dim.value) else self.new_dim()
+                    for dim in actual
+                )
+                value.shape = prefer(ir.Shape(dims), declared)
+            for inner, dim in zip(declared or (), value.shape or (), strict=False):
+                names.setdefault("" if isinstance(inner, int) else inner.value or "", dim)
+        names.pop("", None)
+        for value in _inner_values(body):
+            value.shape = rename_symbols(value.shape, names)
 
     def _infer_loop(self, view: LoopView) -> None:
         """Find shapes of the carried values that every trip keeps, then those of the outputs."""
@@ -254,7 +292,7 @@ class Shapes:
                 value.shape = prefer(
                     ir.Shape([]) if outside is None else outside.shape, value.shape
                 )
-        known = [(c.input, c.initial.type, c.initial.shape) for c in view.carries]
+        known = [(c.input, c.initial.type, _shape_in_body(c.initial)) for c in view.carries]
         for scan in view.scan_inputs:
             known.append((scan.row, scan.stack.type, without_axis(scan.stack.shape, scan.axis)))
         outer: dict[str, int | ir.SymbolicDim] = {}
@@ -336,6 +374,11 @@ class Shapes:
             return None
         pairs = zip(a, b, strict=True)
         return ir.Shape([m if same_dim(m, n) else self.new_dim() for m, n in pairs])
+
+
+def _shape_in_body(value: ir.Value) -> ir.Shape | None:
+    """Return the shape of a carried value; trips may add other elements to a sequence."""
+    return None if is_sequence(value) else value.shape
 
 
 def _inner_values(graph: ir.Graph) -> Iterator[ir.Value]:

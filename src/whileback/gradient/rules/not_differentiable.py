@@ -67,4 +67,6 @@ not_differentiable(
     "Size",
 )
 not_differentiable("its output is positions, whole numbers", "NonZero")
-not_differentiable("it has no input", "Constant", "RandomNormal", "RandomUniform")
+not_differentiable("its output is a number of elements", "SequenceLength")
+not_differentiable("its output is true or false", "OptionalHasElement")
+not_differentiable("it has no input", "Constant", "RandomNormal", "RandomUniform", "SequenceEmpty")

@@ -33,7 +33,8 @@ def if_(op: GradientBuilder, node: ir.Node, *received: ir.Value | None) -> Seque
     attributes = {"then_branch": gradients[0].graph, "else_branch": gradients[1].graph}
     results = op.emit("If", [node.inputs[0]], attributes, outputs=len(wanted))
     for value, result in zip(wanted, results, strict=True):
-        result.type, result.shape = value.type, value.shape
+        optional = isinstance(value.type, ir.OptionalType)
+        result.type, result.shape = op.cotangent_type(value), None if optional else value.shape
     given = dict(zip(wanted, results, strict=True))
     return [None, *(given.get(value) for value in captured)]
 
@@ -51,7 +52,7 @@ def _branch_gradient(
     for output, cotangent in zip(branch.outputs, received, strict=False):
         if cotangent is not None:
             earlier = known.get(output)
-            known[output] = cotangent if earlier is None else inside.Add(earlier, cotangent)
+            known[output] = cotangent if earlier is None else inside.plus(earlier, cotangent)
     backward(inside, list(branch), known)
     inside.origin = node
     results = (known[u] if u in known else inside.zeros_like(u) for u in wanted)

@@ -70,11 +70,12 @@ class _Chooser:
         node = value.producer()
         if self._at_hand(value) or (node is None and not value.is_graph_input()):
             return []
-        if node is not None and self._is_computed_again(node, value):
+        is_tensor = isinstance(value.type, ir.TensorType)
+        if node is not None and (self._is_computed_again(node, value) or not is_tensor):
             _refuse_draws(node)
             self.again.add(node)
             return [operand for operand in reversed(operands(node)) if operand is not None]
-        if value in self.varying or not isinstance(value.type, ir.TensorType):
+        if value in self.varying or not is_tensor:
             raise UnsupportedError(_cannot_keep(value))
         self.kept[value] = None
         return []

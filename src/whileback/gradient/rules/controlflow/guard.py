@@ -22,10 +22,4 @@ def guard(
     """
     if count is None:
         return some(op)
-    condition = op.Greater(count, 0)
-    sides = [op.inside("some_trips"), op.inside("no_trips")]
-    for side, emit in zip(sides, (some, none), strict=True):
-        side.graph.outputs.extend(side.own(emit(side)))
-    then, other = (side.graph for side in sides)
-    attributes = {"then_branch": then, "else_branch": other}
-    return op.emit("If", [condition], attributes, outputs=len(then.outputs))
+    return op.either(op.Greater(count, 0), some, none)

@@ -83,7 +83,7 @@ class ReverseBody:
         known: Cotangents = {}
         for value, cotangent in zip(results, cotangents, strict=True):
             earlier = known.get(value)
-            known[value] = cotangent if earlier is None else self.op.Add(earlier, cotangent)
+            known[value] = cotangent if earlier is None else self.op.plus(earlier, cotangent)
         backward(self.op, list(self.view.body), known)
         self.op.origin = self.view.node
         return known

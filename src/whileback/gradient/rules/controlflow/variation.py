@@ -34,8 +34,12 @@ SHAPE_ARGUMENTS: dict[str, tuple[int, ...]] = {
     "Range": (0, 1, 2),
     "Reshape": (1,),
     "Resize": (2, 3),
+    "SequenceAt": (1,),
+    "SequenceErase": (1,),
+    "SequenceInsert": (2,),
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
+    "SplitToSequence": (1,),
     "Tile": (1,),
     "TopK": (1,),
     "Unique": (0,),
@@ -64,6 +68,8 @@ class _Variation:
 
     def _changes(self, carry: Carry) -> bool:
         before, after = carry.input.shape, carry.output.shape
+        if not isinstance(carry.initial.type, ir.TensorType):
+            return True
         if carry.output in self.shapes or before is None:
             # Where a rank is known outside but not in the body, inference has seen it change.
             return carry.output in self.shapes or carry.initial.shape is not None
