@@ -171,7 +171,9 @@ def _scattered(_, X, one, indices, values, weight):
 
 OPERATORS: dict[str, Callable] = {
     "Add": lambda _, A, B: A + B,
+    "And": lambda _, A, B: A & B,
     "AddGradient": lambda _, dC, A, B: (_reduced(dC, A), _reduced(dC, B)),
+    "Concat": lambda args, *X: (np.concatenate(X, args.int("axis")), len(X)),
     "ConstantFill": _fill,
     "Copy": lambda _, X: X.copy(),
     "Gather": lambda _, X, indices: X[indices],

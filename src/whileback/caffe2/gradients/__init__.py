@@ -7,6 +7,19 @@ that still hold it, and kept in a copy where none does (`keeping`, `finishing`, 
 """
 
 from whileback.caffe2.gradients import recurrent as _recurrent  # noqa: F401
+from whileback.caffe2.gradients.control_gradient import (
+    gen_do_gradient,
+    gen_if_gradient,
+    gen_while_gradient,
+    rewrite_forward,
+)
 from whileback.caffe2.gradients.net_gradient import GradientMap, add_gradient_operators
 
-__all__ = ["GradientMap", "add_gradient_operators"]
+__all__ = [
+    "GradientMap",
+    "add_gradient_operators",
+    "gen_do_gradient",
+    "gen_if_gradient",
+    "gen_while_gradient",
+    "rewrite_forward",
+]

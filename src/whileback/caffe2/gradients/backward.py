@@ -56,9 +56,8 @@ class Session:
         if self.missing:
             listed = ", ".join(f"{name} ({count})" for name, count in sorted(self.missing.items()))
             raise NoGradientError(
-                f"The gradient passes {sum(self.missing.values())} operators that have none here: "
-                f"{listed}. Stop it before them with StopGradient, or ask for the gradients of "
-                "fewer blobs."
+                f"The gradient passes operators that have none here: {listed}. Stop it before "
+                "them with StopGradient, or ask for the gradients of fewer blobs."
             )
 
 
@@ -153,6 +152,8 @@ class Backward:
         maker = gradient_operators.get(node.op.type)
         if maker is None:
             self.session.missing[node.op.type] += not self.dry
+            for value in node.inputs:  # So that what lies before it is listed, too.
+                self.add(value, "-")
             return
         op = node.renamed()
         if op.type == "Cast" and not self._casts_float(node, op):

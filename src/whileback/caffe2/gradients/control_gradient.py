@@ -97,8 +97,8 @@ def _gradient(op_type: str, op: OperatorDef, g_output: Sequence[str | None]) -> 
         work.seed(blob, dy)
     found = work.run()
     _check_loop(op, work)
-    work.check_kept()
     work.check_outside()
+    work.check_kept()
     wishes = {dy: f"{blob}_grad" for blob, dy in reversed(found.items())}
     names = final_names(
         work.ops, work.session.own, wishes, all_names(NetDef(op=[op])) | set(given.values())

@@ -42,7 +42,7 @@ class Rewriter:
         for name, frame in frames.items():
             do = self._do(frame)
             if node.op.type in ("If", "While"):
-                _put(op, name, do)
+                _put(op, name, do, frame.do)
             else:
                 op = do
         scopes = [frame.scope for frame in frames.values() if frame.own_scope]
@@ -59,17 +59,19 @@ class Rewriter:
         net.op.extend(self.rewrite(frame))
         complete(net)
         op = OperatorDef(type="Do", input=[frame.scope], output=[frame.scope])
-        if frame.do is not None:
+        if frame.do is None:
+            add_argument(op, "net", net)
+        else:
             op.CopyFrom(frame.do)
             op.input[-1] = op.output[-1] = frame.scope
         if frame.do is None or bindings(frame.do) != frame.outer:
             written = {inner for inner in frame.outer if frame.is_written(inner)} | frame.shared
             bind(op, frame.outer, frame.named.keys() - frame.shared, written)
-        replaced = ("net", "copy_external_blobs", "reuse_workspace")
-        kept = [arg for arg in op.arg if arg.name not in replaced]
+        lost = ("copy_external_blobs", "reuse_workspace")
+        kept = [arg for arg in op.arg if arg.name not in lost]
         del op.arg[:]
         op.arg.extend(kept)
-        add_argument(op, "net", net)
+        next(arg for arg in op.arg if arg.name == "net").n.CopyFrom(net)
         return op
 
     def _check_scope(self, frame: Frame) -> None:
@@ -122,16 +124,20 @@ class Rewriter:
             )
 
 
-def _put(op: OperatorDef, name: str, do: OperatorDef) -> None:
-    """Put a Do in the place of all operators of a net of an If or a While."""
+def _put(op: OperatorDef, name: str, do: OperatorDef, before: OperatorDef | None) -> None:
+    """Put a Do in the place of all operators of a net of an If or a While, or of the one Do there.
+
+    The operator's own lists get what is new.
+    """
     net = next(net for each, net in subnets(op) if each == name)
     del net.op[:]
     net.op.append(do)
     complete(net)
     known = {*net.external_input, *do.output}
     net.external_output[:] = [blob for blob in net.external_output if blob in known]
-    op.input.extend(blob for blob in do.input if blob not in op.input)
-    op.output.extend(blob for blob in do.output if blob not in op.output)
+    read, written = (before.input, before.output) if before is not None else ((), ())
+    op.input.extend(blob for blob in do.input if blob not in {*op.input, *read})
+    op.output.extend(blob for blob in do.output if blob not in {*op.output, *written})
 
 
 def complete(net: NetDef) -> None:
