@@ -145,3 +145,18 @@ def test_pads_that_cut(pads, axes, mode):
 def test_pads_of_an_old_opset():
     model = build("(float[3] x) => (float[A] y)", "y = Pad<pads = [-1, 2], value = 7.0>(x)", 9)
     assert both(model, x=np.float32([1, 2, 3]))["y"].tolist() == [2, 3, 7, 7]
+
+
+def test_optionals_hold_what_they_are_made_of():
+    model = build(
+        "(float[2] x) => (float[2] y, float[2] z, bool b)",
+        """a = Optional(x)
+        y = OptionalGetElement(a)
+        b = OptionalHasElement(a)
+        s = SequenceConstruct(x, x)
+        c = Optional(s)
+        t = OptionalGetElement(c)
+        i = Constant<value = int64 {1}>()
+        z = SequenceAt(t, i)""",
+    )
+    both(model, x=np.float32([1, 2]))

@@ -158,7 +158,9 @@ def _unwrap(result: Any) -> Any:
     shape = result.shape()
     count = int(np.prod(shape))
     size = -(-count * dtype.bitwidth // 8)
-    raw = np.frombuffer(ctypes.string_at(result.data_ptr(), size) if size else b"", np.uint8)
+    raw: np.ndarray = np.frombuffer(
+        ctypes.string_at(result.data_ptr(), size) if size else b"", np.uint8
+    )
     if dtype.bitwidth < 8:
         places = np.arange(0, 8, dtype.bitwidth, dtype=np.uint8)
         raw = (raw[:, None] >> places & (1 << dtype.bitwidth) - 1).reshape(-1)[:count]

@@ -2,7 +2,7 @@
 
 Its own `Loop` and `Scan` stand in for those of `onnx.reference`, which stack rows of rank 2
 wrongly, fail on zero trips and know neither axes nor directions; its own `Pad` cuts as well, where
-pads are negative. Limits: it is slow, `Scan` of
+pads are negative, and its `Optional` makes no list of what it holds. Limits: it is slow, `Scan` of
 opset 8 is refused, and the stack of a `Loop` of zero trips has a size of 0 wherever the body does
 not declare one (and rank 1 if it declares no rank).
 """
@@ -28,7 +28,7 @@ def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
     """Return a function that evaluates the model node by node."""
     try:
         proto = ir.to_proto(_in_memory(source.model))
-        evaluator = ReferenceEvaluator(proto, new_ops=[Loop, Pad, Scan])
+        evaluator = ReferenceEvaluator(proto, new_ops=[Loop, Optional, Pad, Scan])
     except Exception as error:
         raise EngineError(f"onnx.reference refuses model {source.name!r}: {error}") from error
 
@@ -128,6 +128,13 @@ class Scan(_WithBody):
             stack = np.stack(column) if rows else self.empty(output)
             stacks.append(np.moveaxis(np.flip(stack, 0) if back else stack, 0, axis))
         return stacks
+
+
+class Optional(OpRun):
+    """`Optional`: what it holds, or None."""
+
+    def _run(self, value: Any = None, **_: Any) -> tuple[Any]:
+        return (value,)
 
 
 class Pad(OpRun):
