@@ -11,6 +11,8 @@ import pytest
     [
         "whileback",
         "whileback.api",
+        "whileback.caffe2.gradients.control_gradient",
+        "whileback.caffe2.gradients.net_gradient",
         "whileback.caffe2.workspace",
         "whileback.errors",
         "whileback.graph.names",

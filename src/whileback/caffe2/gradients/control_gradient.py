@@ -42,6 +42,18 @@ def gen_while_gradient(op: OperatorDef, g_output: Sequence[str | None]) -> Gradi
         NetDefError: a malformed operator, or one that keeps too little for its gradient: see
             `rewrite_forward`.
         NoGradientError: operators without a gradient.
+
+    >>> from whileback.caffe2 import NetBuilder
+    >>> with NetBuilder("tanh") as net:
+    ...     x, n, i = net.input("x"), net.input("n"), net.constant(0)
+    ...     with net.while_():
+    ...         with net.condition():
+    ...             _ = net.LT(i, n)
+    ...         _ = net.Tanh(x, out=x), net.Add(i, 1, out=i)
+    >>> loop = rewrite_forward(net.proto().op[-1])
+    >>> ops, g_input = gen_while_gradient(loop, ["gx" if b == "x" else None for b in loop.output])
+    >>> [op.type for op in ops], g_input[list(loop.input).index("x")]
+    (['Copy', 'HasScope', 'While'], 'x_grad')
     """
     return _gradient("While", op, g_output)
 
@@ -49,14 +61,36 @@ def gen_while_gradient(op: OperatorDef, g_output: Sequence[str | None]) -> Gradi
 def gen_if_gradient(op: OperatorDef, g_output: Sequence[str | None]) -> Gradients:
     """Return the gradient of an `If`: an `If` that runs the gradient of the same branch.
 
-    As `gen_while_gradient` in all else; what a branch does not touch gets zeros, or the gradient
+    As `gen_while_gradient` in all else. What a branch does not touch gets zeros, or the gradient
     that came in. The condition must still hold what it held.
+
+    >>> from whileback.caffe2 import NetBuilder
+    >>> with NetBuilder("tanh") as net:
+    ...     x, c = net.input("x"), net.input("c")
+    ...     with net.if_(c):
+    ...         _ = net.Tanh(x, out=x)
+    >>> branch = rewrite_forward(net.proto().op[-1])
+    >>> ops, g_input = gen_if_gradient(branch, ["gx", None])
+    >>> [op.type for op in ops], g_input
+    (['If'], [None, 'x_grad', None])
     """
     return _gradient("If", op, g_output)
 
 
 def gen_do_gradient(op: OperatorDef, g_output: Sequence[str | None]) -> Gradients:
-    """Return the gradient of a `Do`: a `Do` in the workspace that it left, as for a `While`."""
+    """Return the gradient of a `Do`: a `Do` in the workspace that it left, as for a `While`.
+
+    >>> from whileback.caffe2 import NetDef, OperatorDef
+    >>> from whileback.formats.caffe2.arguments import add_argument
+    >>> op = OperatorDef(type="Do", input=["x", "scope"], output=["y", "scope"])
+    >>> tanh = OperatorDef(type="Tanh", input=["a"], output=["b"])
+    >>> add_argument(op, "net", NetDef(name="body", op=[tanh]))
+    >>> add_argument(op, "inner_blobs", ["a", "b"])
+    >>> add_argument(op, "outer_blobs_idx", [0, 1])
+    >>> ops, g_input = gen_do_gradient(op, ["gy", None])
+    >>> [op.type for op in ops], g_input
+    (['Do'], ['x_grad', None])
+    """
     return _gradient("Do", op, g_output)
 
 

@@ -67,6 +67,7 @@ def add_gradient_operators(
         NoGradientError: operators between `wrt` and `ys` have no gradient; all are listed.
         UnsupportedError: the net reads a scope that the gradient needs, or is nested too deeply.
 
+    >>> from whileback.caffe2 import OperatorDef
     >>> relu = OperatorDef(type="Relu", input=["x"], output=["y"])
     >>> result, gradients = add_gradient_operators(NetDef(op=[relu]), ["y"])
     >>> [op.type for op in result.op], gradients
