@@ -93,7 +93,13 @@ class _Join:
         """
         before, known = self._before(cell), a.depth == b.depth and a.workspaces == b.workspaces
         depth, workspaces = (a.depth, a.workspaces) if known else (None, ())
-        joined = replace(before, top=self._value(a.top, b.top), depth=depth, workspaces=workspaces)
+        joined = replace(
+            before,
+            top=self._value(a.top, b.top),
+            depth=depth,
+            workspaces=workspaces,
+            is_live=a.is_live and b.is_live,
+        )
         first, second = a.added(before), b.added(before)
         if first is None or second is None:
             columns = {

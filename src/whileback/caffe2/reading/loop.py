@@ -31,12 +31,14 @@ class Plan:
         carried: those that it was not plain from its nets that it writes.
         loose: the axes whose sizes change; None if the rank does.
         clashing: those whose type changes.
+        spent: scopes from which a trip takes a workspace.
         workspace: the blobs that exist only in the body, where it has its own.
     """
 
     carried: dict[Cell, None] = field(default_factory=dict)
     loose: dict[Cell, set[int] | None] = field(default_factory=dict)
     clashing: set[Cell] = field(default_factory=set)
+    spent: set[Cell] = field(default_factory=set)
     workspace: Workspace = field(default_factory=Workspace)
 
     @classmethod
@@ -86,7 +88,9 @@ class Loop:
             self.outside.op.placeholder(f"{cell.name}/{name}", INT64, ir.Shape([]))
             for name in ("top", "length")
         )
-        return Stack(cell.scope.kept, top, length, start, depth=None)
+        before = self.outside.state.get(cell)
+        is_live = cell not in self.plan.spent and getattr(before, "is_live", True)
+        return Stack(cell.scope.kept, top, length, start, depth=None, is_live=is_live)
 
     def _shape(self, cell: Cell, value: ir.Value) -> ir.Shape | None:
         """Return a shape that a blob has before and after each trip."""
@@ -113,7 +117,16 @@ class Loop:
         if cell not in self._start:
             self.plan.carried[cell] = None
             return True
+        if isinstance(begin, Stack) and isinstance(end, Stack):
+            return self._spends(cell, begin, end)
         return self._loosens(cell, begin, end)
+
+    def _spends(self, cell: Cell, begin: Stack, end: Stack) -> bool:
+        """Note that a trip takes a workspace, if that matters; tell whether it was not known."""
+        if not cell.scope.reused or begin.is_live == end.is_live or cell in self.plan.spent:
+            return False
+        self.plan.spent.add(cell)
+        return True
 
     def _loosens(self, cell: Cell, begin: Content | None, end: Content) -> bool:
         """Let sizes be different in each trip that a trip changes; tell whether there are any."""
@@ -210,8 +223,8 @@ class Loop:
         table = self._table_after(cell.scope.kept, before, begin, end)
         top = self._carry(before.top, begin.top, end.top, begin.top.shape)
         if known:
-            return replace(table, top=top)
-        return replace(table, top=top, depth=None, workspaces=())
+            return replace(table, top=top, is_live=begin.is_live)
+        return replace(table, top=top, depth=None, workspaces=(), is_live=begin.is_live)
 
     def _table_after(
         self, names: Collection[str], before: Stack, begin: Stack, end: Stack

@@ -31,6 +31,7 @@ class Session:
         plans: what was found out of each loop.
         wanted: what turned out to be needed of workspaces that were left without keeping it; the
             net must be read once more.
+        again: whether it must be read once more for another reason.
         graph: the graph of the model.
         given: the blobs of the net itself that are there before it runs.
         versions: the tensors that are then written to each of its blobs.
@@ -39,6 +40,7 @@ class Session:
     workspace: Workspace = field(default_factory=Workspace)
     plans: dict[Step, Any] = field(default_factory=dict)
     wanted: list[tuple[Scope, str]] = field(default_factory=list)
+    again: bool = False
     graph: ir.Graph | None = None
     given: Sequence[str] = ()
     versions: dict[str, list[ir.Value]] = field(default_factory=dict)
@@ -53,8 +55,8 @@ class Session:
         """Tell whether all was kept that was needed; else it will be the next time."""
         for scope, name in self.wanted:
             scope.kept[name] = scope.kinds[name]
-        complete = not self.wanted
-        self.wanted = []
+        complete = not self.wanted and not self.again
+        self.wanted, self.again = [], False
         return complete
 
 

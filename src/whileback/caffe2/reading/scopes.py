@@ -17,7 +17,7 @@ from whileback.caffe2.reading.cells import BELOW, Cell, Kind, Workspace
 from whileback.caffe2.reading.contents import Content, Lost, Opaque
 from whileback.caffe2.reading.nets import Step
 from whileback.caffe2.reading.reader import Reader, controls
-from whileback.caffe2.reading.stacks import Row, Stack, vacant
+from whileback.caffe2.reading.stacks import Stack, vacant
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 
@@ -185,25 +185,28 @@ class _Frame:
 
     def replaced(self) -> Stack:
         """Return the stack with what the topmost workspace is now."""
-        self.scope.reused = True
-        stack, columns = self._left(), self._columns()
-        if BELOW not in self.scope.kept:
-            return replace(stack, top=self.reader.op.number(0))
-        last = stack.blocks[-1] if stack.blocks else None
-        if stack.depth is None or not isinstance(last, Row) or last.index is not stack.top:
+        if not self.scope.reused:
+            self.scope.reused = self.reader.session.again = True
+        if not self.stack.is_live:
             raise UnsupportedError(
-                f"{label(self.step.proto)} uses a workspace again of which only the run knows, "
-                "and a gradient Do takes it later. Use reuse_workspace outside of loops only."
+                f"{label(self.step.proto)} goes on with a workspace of scope '{self.cell.name}' "
+                "after the one above it was taken. Use a scope for each of them."
             )
-        row = Row(last.index, {**last.columns, **columns})
-        return replace(stack, blocks=(*stack.blocks[:-1], row))
+        stack, columns = self._left(), self._columns()
+        if BELOW in self.scope.kept:
+            return stack.replaced(self.reader.op, columns)
+        return replace(stack, top=self.reader.op.number(0))
 
     def popped(self) -> Stack:
         """Return the stack without the workspace."""
         if BELOW in self.scope.kept:
-            return self.stack.popped(self.reader.op)
+            return replace(self.stack.popped(self.reader.op), is_live=self._lasts())
         depth = None if self.stack.depth is None else self.stack.depth - 1
         return replace(self.stack, top=self.reader.want(self.scope, BELOW), depth=depth)
+
+    def _lasts(self) -> bool:
+        """Tell whether the workspace is not used for another one on the stack in the meantime."""
+        return self.reader.is_outermost and self.position is not None
 
     def _left(self) -> Stack:
         """Note what the workspace is now; return the stack as one where it is on top."""
@@ -249,8 +252,7 @@ class _Frame:
 
         Where nothing runs more than once, a workspace can be used again with all that it held.
         """
-        lasting = self.reader.is_outermost and self.position is not None
-        if lasting or self.scope.reused:
+        if self._lasts() or self.scope.reused:
             return
         for cell in self.workspace.own.values():
             held = self.reader.state.pop(cell, None)

@@ -57,6 +57,8 @@ class Stack:
         blocks: the rows of the table.
         depth: the height of the stack, None if only the run knows it.
         workspaces: those on it, and above those that were, which are used again.
+        is_live: whether the blobs of the topmost workspace still hold what they held when it was
+            left.
     """
 
     kinds: Mapping[str, Kind]
@@ -66,6 +68,7 @@ class Stack:
     blocks: tuple[Row | Rows, ...] = ()
     depth: int | None = 0
     workspaces: tuple[Workspace, ...] = ()
+    is_live: bool = True
 
     @classmethod
     def empty(cls, op: Emitter, kinds: Mapping[str, Kind]) -> Stack:
@@ -74,13 +77,24 @@ class Stack:
 
     def cleared(self, op: Emitter) -> Stack:
         """Return the empty stack of the same table."""
-        return replace(self, top=op.number(-1), depth=0)
+        return replace(self, top=op.number(-1), depth=0, is_live=True)
 
     def pushed(self, op: Emitter, columns: Mapping[str, ir.Value]) -> Stack:
         """Return the stack with a workspace on top, of which the columns are kept."""
-        row = Row(self.length, {BELOW: self.top, **columns})
-        length, blocks = op.plus(self.length, 1), (*self.blocks, row)
-        return replace(self, top=row.index, length=length, blocks=blocks)
+        return self._added(op, {BELOW: self.top, **columns})
+
+    def replaced(self, op: Emitter, columns: Mapping[str, ir.Value]) -> Stack:
+        """Return the stack with a workspace in the place of the topmost one, if there is one."""
+        if self.depth is not None:
+            below = self.read(op, BELOW)
+        else:
+            numbers = op.Concat([-1], self.column(op, BELOW), axis=0)
+            below = op.Gather(numbers, op.plus(self.top, 1), axis=0)
+        return self._added(op, {BELOW: below, **columns})
+
+    def _added(self, op: Emitter, columns: Mapping[str, ir.Value]) -> Stack:
+        row, length = Row(self.length, columns), op.plus(self.length, 1)
+        return replace(self, top=row.index, length=length, blocks=(*self.blocks, row))
 
     def popped(self, op: Emitter) -> Stack:
         """Return the stack without its topmost workspace."""
