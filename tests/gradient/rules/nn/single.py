@@ -8,7 +8,13 @@ from tests.judge import Arrays, assert_gradient
 
 KINDS = ("known", "symbols", "unknown")
 
-_TYPES = {"float32": "float", "float64": "double", "float16": "float16", "bool": "bool"}
+_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "float16",
+    "bool": "bool",
+    "int64": "int64",
+}
 
 
 def values(*shape: int, seed: int = 0, dtype: str = "float32") -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Gradients of the operators that ONNX keeps under `object_detection`."""
