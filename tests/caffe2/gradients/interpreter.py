@@ -59,11 +59,11 @@ class Workspace:
                     self.cell(name).content = np.asarray(result)
 
 
-def run(net: NetDef, feeds: Arrays, runs: int = 1) -> Arrays:
-    """Run a net, each time with the same feeds, and return the tensors it leaves."""
+def run(net: NetDef, *feeds: Arrays) -> Arrays:
+    """Run a net in one workspace, once for each of the feeds, and return the tensors it leaves."""
     workspace = Workspace()
-    for _ in range(runs):
-        for name, array in feeds.items():
+    for arrays in feeds:
+        for name, array in arrays.items():
             wide = array.astype(np.float64) if array.dtype == np.float32 else array
             workspace.cell(name).content = np.array(wide)
         workspace.run(net)

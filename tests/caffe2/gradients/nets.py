@@ -47,15 +47,21 @@ def do(
 
 
 def loop(
-    body: Iterable[OperatorDef], trips: int, name: str = "loop", before: Iterable[OperatorDef] = ()
+    body: Iterable[OperatorDef],
+    trips: int | str,
+    name: str = "loop",
+    before: Iterable[OperatorDef] = (),
 ) -> list[OperatorDef]:
-    """A While that runs so often, and the fills before it; `before` stands in its condition net."""
+    """A While that runs so often, and the fills before it.
+
+    `trips` may be a blob that tells how often; `before` stands in the condition net.
+    """
     i, one, last, go = (f"{name}_{each}" for each in ("i", "one", "last", "go"))
     count = [make("Add", f"{i} {one}", i), make("LE", f"{i} {last}", go)]
     return [
         number(i, 0),
         number(one, 1),
-        number(last, trips),
+        make("Copy", trips, last) if isinstance(trips, str) else number(last, trips),
         number(go, 0, BOOL),
         make(
             "While",

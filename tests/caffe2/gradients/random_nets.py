@@ -14,15 +14,16 @@ Ops = list[OperatorDef]
 class RandomNet:
     """A net that is made of a seed; `sure` are the blobs that surely hold something in the end.
 
-    All blobs are FLOAT[1]; "x", "y" and "w" are given.
+    All blobs are FLOAT[1]; "x", "y" and "w" are given, and numbers "one" to "three" of trips.
     """
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self._count = 0
+        self._dos = 0  # How many Dos are around.
         self.sure = {"x", "y", "w"}
         ops = self._block(self.sure, self.random.choice([1, 2, 2, 3]), self.random.randint(2, 5))
-        self.net = net(f"random_{seed}", *ops, inputs="x y w")
+        self.net = net(f"random_{seed}", *ops, inputs="x y w one two three")
 
     def _new(self, base: str) -> str:
         self._count += 1
@@ -78,7 +79,9 @@ class RandomNet:
         """A Do, and the blobs that it surely writes for the first time."""
         bound = self._some(sure)
         inner = {name: self._new("inner") if self._chance(0.5) else name for name in bound}
+        self._dos += 1
         ops = self._block(set(inner.values()), depth, self.random.randint(1, 3))
+        self._dos -= 1
         new = {}
         if self._chance(0.4):
             new = {self._new("made"): self._new("inner")}
@@ -145,7 +148,8 @@ class RandomNet:
         """A loop whose condition net may write blobs, too."""
         before, body, _ = self._body(sure, depth, "body")
         tested = self._block(set(sure), 0, self.random.randint(1, 2)) if self._chance(0.3) else []
-        trips = self.random.choice([0, 1, 2, 3])
+        given = [] if self._dos else ["one", "two", "three"]
+        trips = self.random.choice([0, 1, 2, 3, *given])
         ops = [*before, *loop(body.op, trips, self._new("loop"), tested)]
         if self._chance(0.5):
             self._enclose_condition(ops)

@@ -53,7 +53,7 @@ class TestWhile:
         ops, g_input = gen_while_gradient(forward, ["gy", None, None])
         whole = net("n", SCOPE, *before, forward, *ops)
         feeds = {"y": np.array([3.0]), "w": np.array([2.0]), "gy": np.array([1.0])}
-        found = run(whole, feeds, runs=2)
+        found = run(whole, feeds, feeds)
         assert found["y"] == 12.0
         assert found[g_input[1]] == 4.0
         assert found[g_input[2]] == 2 * 2.0 * 3.0
@@ -218,9 +218,8 @@ class TestDo:
         op = do(net("body", make("Mul", "a a", "b")), "s", ["a=x"], ["b=y"])
         ops, g_input = gen_do_gradient(op, ["gy", None])
         assert g_input == ["x_grad", None]
-        found = run(
-            net("n", SCOPE, op, *ops), {"x": np.array([3.0]), "gy": np.array([1.0])}, runs=2
-        )
+        feeds = {"x": np.array([3.0]), "gy": np.array([1.0])}
+        found = run(net("n", SCOPE, op, *ops), feeds, feeds)
         assert found["x_grad"] == 6.0
 
     def test_no_operator_where_no_gradient_flows(self) -> None:

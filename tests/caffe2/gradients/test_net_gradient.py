@@ -218,7 +218,7 @@ class TestSparse:
         given = net("n", *loop(body, 3), inputs="W i s")
         result, gradients = add_gradient_operators(given, {"s": "gs"})
         feeds = {"W": np.ones((3, 2)), "i": np.array([2, 2]), "s": np.zeros((2, 2))}
-        found = run(result, feeds | {"gs": np.ones((2, 2))}, runs=2)
+        found = run(result, *[feeds | {"gs": np.ones((2, 2))}] * 2)
         np.testing.assert_array_equal(found[gradients["W"]], [[0, 0], [0, 0], [6, 6]])
 
 

@@ -1,4 +1,4 @@
-"""Gradients of random nets, in float64, on the first run of a created net and on the second.
+"""Gradients of random nets, in float64, on the first run of a created net and on a later one.
 
 To look for more:
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,19 +18,27 @@ from tests.caffe2.gradients.random_nets import RandomNet
 
 from whileback.caffe2.gradients import add_gradient_operators
 
+FLOATS = ["x", "y", "w"]
 EXAMPLES = int(os.environ.get("WHILEBACK_EXAMPLES", 200))
 
 
-def numbers(seed: int, *names: str) -> Arrays:
+def numbers(seed: object, *names: str) -> Arrays:
     draw = random.Random(f"numbers {seed}").uniform
     return {name: np.array([draw(-1, 1)]) for name in names}
 
 
-def slopes(loss, feeds: Arrays, step: float = 1e-6) -> Arrays:
+def given(seed: object) -> Arrays:
+    """What a random net is given: numbers, and numbers of trips."""
+    trips = random.Random(f"trips {seed}").sample(range(4), 3)
+    counts = {n: np.array(k) for n, k in zip(("one", "two", "three"), trips, strict=True)}
+    return numbers(seed, *FLOATS) | counts
+
+
+def slopes(loss: Callable[[Arrays], np.ndarray], feeds: Arrays, step: float = 1e-6) -> Arrays:
     """The central differences of a function of numbers."""
     found = {}
-    for name, value in feeds.items():
-        high, low = (loss(feeds | {name: value + sign * step}) for sign in (1, -1))
+    for name in FLOATS:
+        high, low = (loss(feeds | {name: feeds[name] + sign * step}) for sign in (1, -1))
         found[name] = (high - low) / (2 * step)
     return found
 
@@ -37,14 +46,14 @@ def slopes(loss, feeds: Arrays, step: float = 1e-6) -> Arrays:
 @pytest.mark.parametrize("seed", range(EXAMPLES))
 def test_the_gradient_is_the_slope(seed: int) -> None:
     made = RandomNet(seed)
-    feeds = numbers(seed, "x", "y", "w")
+    feeds, others = given(seed), given(f"others {seed}")
     with np.errstate(over="ignore", invalid="ignore"):
-        forward = run(made.net, feeds)
-    if not all(np.abs(value).max() < 1000 for value in forward.values()):
+        forward, other = run(made.net, feeds), run(made.net, others)
+    if not all(np.abs(x).max() < 1000 for x in (*forward.values(), *other.values())):
         pytest.skip("its numbers grow too large")
     ys = made.random.sample(sorted(made.sure), 2)
-    seeds = numbers(-seed, *(f"{y}_seed" for y in ys))
-    wrt = made.random.choice([None, ["x", "y", "w"], ["w"]])
+    seeds = numbers(f"seeds {seed}", *(f"{y}_seed" for y in ys))
+    wrt = made.random.choice([None, FLOATS, ["w"]])
     net, gradients = add_gradient_operators(made.net, {y: f"{y}_seed" for y in ys}, wrt)
 
     def loss(feeds: Arrays) -> np.ndarray:
@@ -52,10 +61,11 @@ def test_the_gradient_is_the_slope(seed: int) -> None:
         return sum(results[y] * seeds[f"{y}_seed"] for y in ys)
 
     right = slopes(loss, feeds)
-    for runs in (1, 2):
-        found = run(net, feeds | seeds, runs)
+    # The second time after a run with other branches and numbers of trips.
+    for before in ([], [others | seeds]):
+        found = run(net, *before, feeds | seeds)
         for name, expected in (forward | seeds).items():
             np.testing.assert_array_equal(found[name], expected, err_msg=name)
-        for name in wrt or feeds:
+        for name in wrt or FLOATS:
             got = found[gradients[name]] if name in gradients else 0.0
             np.testing.assert_allclose(got, right[name], rtol=1e-4, atol=1e-6, err_msg=name)

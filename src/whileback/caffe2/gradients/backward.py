@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from whileback.caffe2.gradients.emission import zeros_to
 from whileback.caffe2.gradients.regions import Control, Frame, Node, Region, Value
 from whileback.caffe2.operators.registry import (
     Gradients,
@@ -107,15 +108,24 @@ class Backward:
         if isinstance(gradient, str):
             return gradient
         zeros = self.zeros(value)
-        one = self.emit("ConstantFill", [], "one", shape=[1], value=1.0)
-        inputs = [zeros, one, gradient.indices, gradient.values, one]
-        self.ops.append(OperatorDef(type="ScatterWeightedSum", input=inputs, output=[zeros]))
+        self.accumulate(zeros, gradient)
         return zeros
 
     def zeros(self, value: Value) -> str:
         """Emit zeros of a value's shape, and return their name."""
-        dtype = {} if value.dtype is None else {"dtype": value.dtype}
-        return self.emit("ConstantFill", [value.name], f"{value.blob}_grad", value=0.0, **dtype)
+        name = self.fresh(f"{value.blob}_grad")
+        self.ops.append(zeros_to(value, name))
+        return name
+
+    def accumulate(self, cell: str, gradient: Gradient) -> None:
+        """Emit operators that add a gradient to what is in a blob."""
+        if isinstance(gradient, str):
+            op = OperatorDef(type="Sum", input=[cell, gradient], output=[cell])
+        else:
+            one = self.emit("ConstantFill", [], "one", shape=[1], value=1.0)
+            inputs = [cell, one, gradient.indices, gradient.values, one]
+            op = OperatorDef(type="ScatterWeightedSum", input=inputs, output=[cell])
+        self.ops.append(op)
 
     def emit(self, op_type: str, inputs: Sequence[str], base: str, **args: object) -> str:
         """Emit an operator of one output, and return its name."""

@@ -85,7 +85,8 @@ def if_gradient(back: Backward, node: Control, dys: Names) -> Names:
     wanted = [b for b, value in node.entry.items() if value.active and any(b in f for f in each)]
     passed = {b: dys[b] for b in wanted if all(found.get(b) == dys.get(b) for found in each)}
     results = {b: back.fresh(f"{b}_grad") for b in wanted if b not in passed}
-    if results and node.condition is not None:
+    if results:
+        assert node.condition is not None
         op = OperatorDef(type="If", input=[node.condition.name])
         op.output.extend(results.values())
         for name, branch in branches.items():

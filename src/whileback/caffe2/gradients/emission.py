@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from whileback.caffe2.gradients.backward import Session
 from whileback.caffe2.gradients.regions import Frame, Value
 from whileback.formats.caffe2.arguments import add_argument, subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
+
+if TYPE_CHECKING:
+    from whileback.caffe2.gradients.backward import Session
 
 __all__ = ["copy_to", "deliver", "gradient_do", "pruned", "zeros_to"]
 

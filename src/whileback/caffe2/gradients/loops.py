@@ -6,7 +6,6 @@ from whileback.caffe2.gradients.backward import Backward, Session, control_gradi
 from whileback.caffe2.gradients.branches import flow, zeros_of_first
 from whileback.caffe2.gradients.emission import copy_to, deliver, gradient_do, zeros_to
 from whileback.caffe2.gradients.regions import Control, Frame
-from whileback.caffe2.operators.registry import Slices
 from whileback.formats.caffe2.arguments import add_argument
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
 
@@ -65,33 +64,22 @@ def _step(session: Session, frame: Frame, cells: Names) -> OperatorDef:
         if frame.is_written(inner):
             back.add(frame.last(inner), cell)
     back.run()
-    sums: dict[str, list[OperatorDef]] = {}
     new: Names = {}
     for inner, cell in bound.items():
-        first = frame.first(inner)
-        total = back.totals.get(first)
         if frame.is_written(inner):
+            total = back.totals.get(frame.first(inner))
             if total is None:
                 new[cell] = zeros_of_first(back, frame, inner)
             else:
-                new[cell] = back.dense(first, total)
-        elif total is not None:
-            sums[cell] = _added(back, cell, total)
+                new[cell] = back.dense(frame.first(inner), total)
     moves = {cell: dy for cell, dy in new.items() if dy != cell}
     saved = {dy: back.emit("Copy", [dy], "saved_grad") for dy in moves.values() if dy in new}
-    back.ops += [op for ops in sums.values() for op in ops]
+    added = {bound[inner]: frame.first(inner) for inner in bound if not frame.is_written(inner)}
+    added = {cell: value for cell, value in added.items() if value in back.totals}
+    for cell, value in added.items():
+        back.accumulate(cell, back.totals[value])
     deliver(back.ops, {cell: saved.get(dy, dy) for cell, dy in moves.items()})
-    return gradient_do(session, frame, back.ops, [*moves, *sums])
-
-
-def _added(back: Backward, cell: str, part: str | Slices) -> list[OperatorDef]:
-    """Return the operators that add a trip's share to a cell."""
-    if isinstance(part, str):
-        op = OperatorDef(type="Sum", input=[cell, part], output=[cell])
-        return [op]
-    one = back.emit("ConstantFill", [], "one", shape=[1], value=1.0)
-    inputs = [cell, one, part.indices, part.values, one]
-    return [OperatorDef(type="ScatterWeightedSum", input=inputs, output=[cell])]
+    return gradient_do(session, frame, back.ops, [*moves, *added])
 
 
 def _loop(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whileback.caffe2.operators.casts import type_argument
+from whileback.caffe2.operators.casts import FLOATS, type_argument
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 
 __all__ = ["may_be_float", "result_types"]
-
-FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 # Operators whose results are of one type, whatever they read.
 FIXED = {
