@@ -35,6 +35,8 @@ class GradientBuilder(Builder):
         self.active = active
         self.in_loop = False
         self.masked = masked(graph)
+        # Of what is drawn inside a node in a loop's body: the output of the node that tells it.
+        self.drawn: dict[ir.Value, ir.Value] = {}
 
     def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """Return the sum of two cotangents of one value; those of sequences are sequences."""

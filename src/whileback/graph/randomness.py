@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard, subgraphs, walk
 
 __all__ = ["draws", "may_draw"]
@@ -31,4 +32,6 @@ def draws(node: ir.Node) -> bool:
 
 
 def _is_inference(node: ir.Node) -> bool:
-    return node.op_type == "Dropout" and len(node.inputs) <= 2
+    if node.op_type != "Dropout":
+        return False
+    return len(node.inputs) <= 2 or known_ints(node.inputs[2]) == [0]

@@ -68,5 +68,7 @@ not_differentiable(
 )
 not_differentiable("its output is positions, whole numbers", "NonZero")
 not_differentiable("its output is a number of elements", "SequenceLength")
+not_differentiable("its output is 0 or 1, drawn at random", "Bernoulli")
+not_differentiable("its output is a whole number, drawn at random", "Multinomial")
 not_differentiable("its output is true or false", "OptionalHasElement")
 not_differentiable("it has no input", "Constant", "RandomNormal", "RandomUniform", "SequenceEmpty")

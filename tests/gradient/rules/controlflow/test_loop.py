@@ -149,25 +149,6 @@ def test_inner_loops_run_again_and_keep_nothing_outside() -> None:
     assert len(again) == 2
 
 
-def test_a_random_draw_that_would_have_to_be_made_again_is_refused() -> None:
-    text = """(int64 M, int64 K, float[2] x) => (float[2] y) {
-      y = Loop(M, , x) <body = b (int64 i, bool c, float[2] v) => (bool go, float[2] w) {
-        go = Identity(c)
-        w = Loop(K, , v) <body = d (int64 j, bool e, float[2] p) => (bool on, float[2] q) {
-          on = Identity(e)
-          r = RandomNormal<shape = [2]>()
-          q = Mul(p, r)
-        }>
-      }>
-    }"""
-    with pytest.raises(UnsupportedError) as caught:
-        vjp(parse(text), ["y"], ["x"])
-    assert str(caught.value) == (
-        "Node 'Loop_1' (Loop) draws random numbers inside a loop, and the way back would have to "
-        "draw again. Draw before the loop and pass the numbers in."
-    )
-
-
 def test_a_random_draw_in_a_loop_is_kept() -> None:
     text = """(int64 M, float[2] x) => (float[2] y, float[K,2] draws) {
       y, draws = Loop(M, , x)

@@ -8,10 +8,11 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder, backward
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.controlflow.draws import run_again
 from whileback.gradient.rules.controlflow.frames import choose_frames, residuals
 from whileback.gradient.rules.controlflow.tape import add_branch_output, replace_uses
 from whileback.graph.cleanup import prune
-from whileback.graph.copying import ValueMap, copy_node
+from whileback.graph.copying import ValueMap
 from whileback.graph.scopes import branches, definitions, operands, walk
 
 __all__ = ["if_"]
@@ -69,10 +70,11 @@ def _obtain_residuals(
     In a loop they are all computed again: what a branch keeps in some trips cannot be stacked.
     """
     needed = residuals(gradient, branch)
-    computed = set(definitions(branch)) if op.in_loop else set()
-    frames = choose_frames(branch, needed, set(), computed, once=False)
-    replaced: ValueMap = {}
-    copies = [copy_node(each, replaced, op.names) for each in frames.again]
+    inside = list(definitions(branch))
+    replaced: ValueMap = {value: op.drawn[value] for value in inside if value in op.drawn}
+    computed = set(inside) if op.in_loop else set()
+    frames = choose_frames(op, branch, needed, set(replaced), computed, once=False)
+    copies = [copy for each in frames.again for copy in run_again(op, each, replaced)]
     first = next(iter(gradient), None)
     if copies and first is not None:
         gradient.insert_before(first, copies)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from whileback.errors import UnsupportedError
+from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.rules.controlflow.draws import draw, drawn_inside
 from whileback.graph.randomness import draws
-from whileback.graph.scopes import captures, definitions, is_standard, operands
+from whileback.graph.scopes import captures, definitions, is_standard, operands, subgraphs
 from whileback.graph.shapes import describe
 
 __all__ = ["Frames", "choose_frames", "residuals"]
@@ -39,8 +41,15 @@ class Frames:
 
 class _Chooser:
     def __init__(
-        self, body: ir.Graph, given: set[ir.Value], varying: set[ir.Value], once: bool
+        self,
+        op: GradientBuilder,
+        body: ir.Graph,
+        given: set[ir.Value],
+        varying: set[ir.Value],
+        once: bool,
     ) -> None:
+        self.op = op
+        self.surfaced = set(op.drawn.values())
         self.order = {node: index for index, node in enumerate(body)}
         self.inside = set(definitions(body))
         self.given = given
@@ -71,16 +80,32 @@ class _Chooser:
         if self._at_hand(value) or (node is None and not value.is_graph_input()):
             return []
         is_tensor = isinstance(value.type, ir.TensorType)
-        if node is not None and (self._is_computed_again(node, value) or not is_tensor):
-            _refuse_draws(node)
+        drawn = node is not None and self._is_drawn(node, value)
+        if node is not None and not drawn and (self._is_again(node, value) or not is_tensor):
             self.again.add(node)
-            return [operand for operand in reversed(operands(node)) if operand is not None]
+            return [*self._drawn_for(node), *reversed(list(filter(None, operands(node))))]
         if value in self.varying or not is_tensor:
-            raise UnsupportedError(_cannot_keep(value))
+            raise UnsupportedError(_cannot_keep_draws(value) if drawn else _cannot_keep(value))
         self.kept[value] = None
         return []
 
-    def _is_computed_again(self, node: ir.Node, value: ir.Value) -> bool:
+    def _is_drawn(self, node: ir.Node, value: ir.Value) -> bool:
+        """Tell whether the value is what a node draws, or tells what is drawn inside of it."""
+        own = draws(node) and not subgraphs(node)
+        return value in self.surfaced or (own and value is draw(self.op, node))
+
+    def _drawn_for(self, node: ir.Node) -> list[ir.Value]:
+        """Return the values that a node, which draws, needs in order not to draw again."""
+        if not draws(node):
+            return []
+        if not subgraphs(node):
+            return [draw(self.op, node)]
+        drawn = drawn_inside(self.op, node)
+        if drawn is None:
+            raise UnsupportedError(_cannot_keep_draws(node.outputs[0]))
+        return drawn
+
+    def _is_again(self, node: ir.Node, value: ir.Value) -> bool:
         return node in self.invariant or value in self.varying or self._is_cheap(node, CHAIN)
 
     def _is_cheap(self, node: ir.Node, chain: int) -> bool:
@@ -98,10 +123,12 @@ class _Chooser:
         """Tell whether the way back has the value without keeping more."""
         if value not in self.inside or value in self.given or value in self.kept:
             return True
-        return value.producer() in self.again
+        node = value.producer()
+        return node in self.again and not self._is_drawn(node, value)
 
 
 def choose_frames(
+    op: GradientBuilder,
     body: ir.Graph,
     needed: list[ir.Value],
     given: set[ir.Value],
@@ -112,6 +139,7 @@ def choose_frames(
     """Decide, for all that the way back reads, what is kept and what is computed again.
 
     Args:
+        op: knows what is drawn.
         body: the forward body.
         needed: its values that the backward body reads, in forward order.
         given: values that the way back has anyway: the trip number, rows of scan inputs.
@@ -121,7 +149,7 @@ def choose_frames(
     Raises:
         UnsupportedError: if a value that must be kept has no constant shape.
     """
-    chooser = _Chooser(body, given, varying, once)
+    chooser = _Chooser(op, body, given, varying, once)
     for value in needed:
         chooser.obtain(value)
     again = sorted(chooser.again, key=lambda node: chooser.order[node])
@@ -132,12 +160,14 @@ def choose_frames(
     )
 
 
-def _refuse_draws(node: ir.Node) -> None:
-    if draws(node):
-        raise UnsupportedError(
-            f"Node '{node.name}' ({node.op_type}) draws random numbers inside a loop, and the way "
-            "back would have to draw again. Draw before the loop and pass the numbers in."
-        )
+def _cannot_keep_draws(value: ir.Value) -> str:
+    node = value.producer()
+    assert node is not None
+    return (
+        f"Node '{node.name}' ({node.op_type}) draws random numbers inside a loop, and the way back "
+        "cannot keep them, since their shape changes from trip to trip. Draw as many numbers in "
+        "every trip, or draw before the loop and pass the numbers in."
+    )
 
 
 def _cannot_keep(value: ir.Value) -> str:

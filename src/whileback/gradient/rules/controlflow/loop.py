@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.controlflow.draws import run_again, surface_draws
 from whileback.gradient.rules.controlflow.emission import emit_reverse_loop
 from whileback.gradient.rules.controlflow.frames import choose_frames
 from whileback.gradient.rules.controlflow.guard import guard
@@ -81,12 +82,15 @@ class _ReverseLoop:
         self.op = op
         self.view = view
         self.received = received
+        if not op.in_loop:
+            surface_draws(op, view.body)
         self.body = ReverseBody(op, view, received)
         self.graph = self.body.op.graph
         self.following = self.body.following()
         rest = [value for value in self.body.residuals() if value not in self.following]
         given = {scan.row for scan in view.scan_inputs} | ({view.trip} if view.trip else set())
-        self.frames = choose_frames(view.body, rest, given, shape_varies(view))
+        varying = shape_varies(view, set(op.drawn.values()))
+        self.frames = choose_frames(op, view.body, rest, given, varying)
         self.stacks = {value: stack_of(op, view, value) for value in self.frames.kept}
         self.count = count_trips(op, view)
 
@@ -225,7 +229,7 @@ class _ReverseLoop:
         """Copy what is computed again: once if it is the same in every trip, else into the body."""
         replaced: ValueMap = {}
         outside = [copy_node(node, replaced, self.op.names) for node in self.frames.outside]
-        again = [copy_node(node, replaced, self.op.names) for node in self.frames.again]
+        again = [copy for node in self.frames.again for copy in run_again(self.op, node, replaced)]
         users = set(walk(self.graph))
         op.graph.extend(outside)
         first = next(iter(self.graph), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import onnx_ir as ir
 
@@ -73,24 +75,31 @@ def _add_node_output(op: Builder, node: ir.Node, row: ir.Value, shape: ir.Shape 
 
 
 def add_branch_output(
-    op: Builder, node: ir.Node, branch: ir.Graph, other: ir.Graph, value: ir.Value
+    op: Builder,
+    node: ir.Node,
+    branch: ir.Graph,
+    other: ir.Graph,
+    value: ir.Value,
+    like: ir.Value | None = None,
 ) -> ir.Value:
-    """Return a value out of one branch of an `If`; out of the other comes an empty tensor.
+    """Return a value out of one branch of an `If`.
 
+    Out of the other branch come zeros of the shape of `like`, or without that an empty tensor.
     Each output of a branch needs a value of its own: ONNX Runtime 1.32 gives zeros for the first
     of two that share one.
     """
-    kept = ir.node("Identity", [value], name=op.names.fresh(f"{value.name}/kept"))
     dtype = value.dtype or ir.DataType.FLOAT
-    name = op.names.fresh(f"{value.name}/none")
-    tensor = ir.tensor(np.zeros(0, dtype.numpy()), dtype=dtype, name=name)
-    nothing = ir.node("Constant", [], {"value": tensor}, name=name)
-    for graph, added, shape in ((branch, kept, value.shape), (other, nothing, ir.Shape([0]))):
+    side = copy(op)
+    side.graph, side.origin = other, None
+    zeros = np.zeros(0, dtype.numpy())
+    nothing = side.constant(zeros) if like is None else side.zeros_like(like, dtype)
+    for graph, source, suffix in ((branch, value, "kept"), (other, nothing, "none")):
+        added = ir.node("Identity", [source], name=op.names.fresh(f"{value.name}/{suffix}"))
         output = added.outputs[0]
-        output.name, output.type, output.shape = added.name, ir.TensorType(dtype), shape
+        output.name, output.type, output.shape = added.name, ir.TensorType(dtype), source.shape
         graph.append(added)
         graph.outputs.append(output)
-    return _add_node_output(op, node, value, None)
+    return _add_node_output(op, node, value, None if like is None else value.shape)
 
 
 def replace_uses(value: ir.Value, replacement: ir.Value, users: set[ir.Node]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import onnx_ir as ir
 
+from whileback.gradient.rules.controlflow.trips import runs_to_the_limit
 from whileback.graph.scopes import (
     Carry,
     LoopView,
@@ -50,7 +52,8 @@ SYMBOL = re.compile(r"[^\W\d]\w*")
 
 
 class _Variation:
-    def __init__(self, view: LoopView) -> None:
+    def __init__(self, view: LoopView, drawn: Collection[ir.Value]) -> None:
+        self.drawn = drawn
         self.symbols = _outer_symbols(view)
         self.values = {c.input for c in view.carries} | {s.row for s in view.scan_inputs}
         if view.trip is not None:
@@ -110,6 +113,8 @@ class _Variation:
         for carry in view.carries:
             if carry.result is output:
                 return not same_shape(carry.initial, output)
+        if output in self.drawn and view.limit not in self.values and runs_to_the_limit(view):
+            return False
         return not view.scan_inputs
 
 
@@ -121,12 +126,15 @@ def _outer_symbols(view: LoopView) -> set[str]:
     return {symbol for dim in dims for symbol in SYMBOL.findall(dim.value or "")} | {"max"}
 
 
-def shape_varies(view: LoopView) -> set[ir.Value]:
+def shape_varies(view: LoopView, drawn: Collection[ir.Value] = ()) -> set[ir.Value]:
     """Return the values of the body whose shape may differ between two trips.
+
+    Of an inner loop the stacks count as such, however often it runs, but for those of what is
+    `drawn`: all others can be had by running it again.
 
     A value whose shape is a known constant never does; one whose shape nothing tells is taken
     to keep it, unless an argument of its shape is computed from something that changes.
     """
-    variation = _Variation(view)
+    variation = _Variation(view, drawn)
     variation.run(view)
     return variation.shapes

@@ -10,6 +10,8 @@ from whileback.gradient.rules.inputs import optional
 from whileback.gradient.rules.nn.outputs import extra_output
 from whileback.graph.constants import known_ints
 
+__all__ = ["dropped"]
+
 
 @rule("Dropout")
 def dropout(op: GradientBuilder, node: ir.Node, dY: ir.Value, dMask: None = None) -> ir.Value:
@@ -18,13 +20,22 @@ def dropout(op: GradientBuilder, node: ir.Node, dY: ir.Value, dMask: None = None
     The mask is the one that was drawn. No gradient reaches the ratio: a mask drawn with another
     one differs in whole elements.
     """
-    ratio, training = optional(node, 1), optional(node, 2)
-    known = [0] if training is None else known_ints(training)
-    if known == [0]:
+    if _training(node) == [0]:
         return dY
-    kept = op.constant(0.5, dY.dtype) if ratio is None else op.Sub(1.0, op.cast(ratio, dY))
+    return dropped(op, node, dY, extra_output(op, node, 1, ir.DataType.BOOL))
+
+
+def dropped(op: GradientBuilder, node: ir.Node, X: ir.Value, mask: ir.Value) -> ir.Value:
+    """Return what a node in training makes of a value with the mask that it drew before."""
+    ratio = optional(node, 1)
+    kept = op.constant(0.5, X.dtype) if ratio is None else op.Sub(1.0, op.cast(ratio, X))
     scale = op.Reciprocal(kept)
-    if known is None:
-        scale = op.Where(training, scale, op.constant(1, dY.dtype))
-    mask = extra_output(op, node, 1, ir.DataType.BOOL)
-    return op.Where(mask, op.Mul(dY, scale), op.constant(0, dY.dtype))
+    if _training(node) is None:
+        scale = op.Where(optional(node, 2), scale, op.constant(1, X.dtype))
+    return op.Where(mask, op.Mul(X, scale), op.constant(0, X.dtype))
+
+
+def _training(node: ir.Node) -> list[int] | None:
+    """Return whether the node drops, None if only the run tells."""
+    training = optional(node, 2)
+    return [0] if training is None else known_ints(training)

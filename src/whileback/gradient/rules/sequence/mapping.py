@@ -9,11 +9,12 @@ import onnx_ir as ir
 from whileback.errors import UnsupportedError
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.controlflow.draws import run_again
 from whileback.gradient.rules.controlflow.frames import choose_frames, residuals
 from whileback.gradient.rules.controlflow.tape import replace_uses
 from whileback.graph.cleanup import prune
 from whileback.graph.containers import element_of, is_sequence
-from whileback.graph.copying import ValueMap, copy_node
+from whileback.graph.copying import ValueMap
 from whileback.graph.scopes import captures, definitions, walk
 from whileback.graph.shapes import describe
 
@@ -80,9 +81,10 @@ class _Map:
         """
         body, gradient = self.body, self.inside.graph
         again = set(definitions(body)) if self.op.in_loop else set()
-        frames = choose_frames(body, residuals(gradient, body), set(body.inputs), again, once=False)
+        needed = residuals(gradient, body)
+        frames = choose_frames(self.op, body, needed, set(body.inputs), again, once=False)
         replaced: ValueMap = {}
-        copies = [copy_node(each, replaced, self.op.names) for each in frames.again]
+        copies = [copy for each in frames.again for copy in run_again(self.op, each, replaced)]
         first = next(iter(gradient), None)
         if copies and first is not None:
             gradient.insert_before(first, copies)
