@@ -123,6 +123,18 @@ def test_zeros_do_not_read_the_value(dtype: ir.DataType) -> None:
     assert zeros.tolist() == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("dtype", [ir.DataType.FLOAT, ir.DataType.BOOL, ir.DataType.INT64])
+@pytest.mark.parametrize(("shape", "target"), [([1], [0]), ([0, 1], [0, 0]), ([], [2, 0])])
+def test_expanding_to_no_elements(dtype: ir.DataType, shape: list[int], target: list[int]) -> None:
+    x = value("x", [*shape], dtype)
+    op = builder(x)
+    op.graph.outputs.append(op.Identity(op.Identity(op.Expand(x, target))))
+    (result,) = compile(ir.Model(op.graph, ir_version=10))(
+        x=np.zeros(shape, dtype.numpy())
+    ).values()
+    assert list(result.shape) == target
+
+
 def test_a_graph_returns_values_of_its_own_each_once() -> None:
     x = value("x", [2])
     outer = builder(x)

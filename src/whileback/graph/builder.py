@@ -191,9 +191,11 @@ class Builder:
         ONNX Runtime 1.32 leaves out an `Expand` to no elements, and so keeps a size of 1.
         """
         value, target = self.value(operand), self.value(shape)
-        if value is not None and value.dtype is not None and 0 in (known_ints(target) or ()):
-            return self.ConstantOfShape(target, value=ir.tensor(np.zeros(1, value.dtype.numpy())))
-        return self.emit("Expand", [value, target])[0]
+        if value is None or value.dtype is None or 0 not in (known_ints(target) or ()):
+            return self.emit("Expand", [value, target])[0]
+        dtype = ir.DataType.BOOL if is_float(value) else value.dtype
+        nothing = self.ConstantOfShape(target, value=ir.tensor(np.zeros(1, dtype.numpy())))
+        return self.Where(nothing, value, value) if is_float(value) else nothing
 
     def zeros_like(self, value: ir.Value, dtype: ir.DataType | None = None) -> ir.Value:
         """Return zeros of the value's shape, and of its type or another; no element is read."""
