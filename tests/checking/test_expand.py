@@ -106,10 +106,12 @@ def test_acute_values_have_all_digits():
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])
 def test_one_hot(axis):
-    text = f"""(int64[2,3] i, int64 depth, float[2] v) => (float[A,B,C] y) {{
-      y = OneHot<axis = {axis}>(i, depth, v)
-    }}"""
-    agree(text, {"i": np.array([[0, 1, -1], [3, 9, -9]]), "depth": np.array(4), "v": normal(2)})
+    for known in ("j = Identity(i)", "s = Shape(i) t = Identity(s) j = Reshape(i, t)"):
+        text = f"""(int64[M,N] i, int64 depth, float[2] v) => (float[A,B,C] y) {{
+          {known} y = OneHot<axis = {axis}>(j, depth, v)
+        }}"""
+        places = np.array([[0, 1, -1], [3, 9, -9]])
+        agree(text, {"i": places, "depth": np.array(4), "v": normal(2)})
 
 
 def test_non_zero():

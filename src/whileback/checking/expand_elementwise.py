@@ -177,8 +177,9 @@ def _one_hot(
     size = op.Reshape(op.Cast(depth, to=int(ir.DataType.INT64)), [])
     chosen = op.Unsqueeze(op.Cast(indices, to=int(ir.DataType.INT64)), [axis])
     positive = op.Where(op.Less(chosen, 0), op.Add(chosen, size), chosen)
-    trailing = 0 if axis == -1 else known_rank(positive) - 1 - axis % known_rank(positive)
-    classes = op.Reshape(op.Range(0, size, 1), [-1, *[1] * trailing])
+    behind = -1 - axis if axis < 0 else op.Sub(op.Size(op.Shape(positive)), 1 + axis)
+    trailing = op.Expand(1, op.Reshape(behind, [1]))
+    classes = op.Reshape(op.Range(0, size, 1), op.Concat([-1], trailing, axis=0))
     hit = op.Cast(op.Equal(positive, classes), to=int(ir.DataType.INT64))
     return [op.Gather(values, hit)]
 
