@@ -54,9 +54,12 @@ def reduce_l2(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 
 @rule("ReduceLogSum")
 def reduce_log_sum(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
-    """Y = log Σ X over the axes, so dX is dY/exp(Y), spread over the axes."""
-    share = times(op, node, dY, op.Exp(op.Neg(node.outputs[0])))
-    return op.expand(_keep_axes(op, node, share), required(node))
+    """Y = log Σ X over the axes, so dX is dY, spread over the axes, times exp(-Y).
+
+    It is spread first, so that no infinite slope is met where nothing is reduced.
+    """
+    spread = op.expand(_keep_axes(op, node, dY), required(node))
+    return times(op, node, spread, op.Exp(op.Neg(_keep_axes(op, node, node.outputs[0]))))
 
 
 @rule("ReduceLogSumExp")
