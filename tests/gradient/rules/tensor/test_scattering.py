@@ -1,7 +1,9 @@
+import itertools
+
 import numpy as np
 import pytest
 from tests.gradient.rules.tensor.squares import KINDS, X, judge
-from tests.judge import parse
+from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
 from whileback.gradient import gradient
@@ -63,6 +65,18 @@ def test_products_with_zeros():
     assert _slopes("mul", 2, [0, 5]) == [0, 10, 0]
     assert _slopes("mul", 0, [0, 5]) == [0, 0, 0]
     assert _slopes("mul", 2, [0, 0]) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("call", ["ScatterElements", "ScatterND"])
+def test_second_derivatives_of_products_with_zeros(call):
+    text = f"""(float[2] x, int64[n,m] i, float[n] u) => (float[2] y) {{
+      flat = Constant<value_ints = [-1]>() j = Reshape(i, flat)
+      y = {call}<reduction = "mul">(x, {"j" if call == "ScatterElements" else "i"}, u)
+    }}"""
+    for x, u in itertools.product([[2, 3], [0, 3]], [[5, 2], [5, 0], [0, 0]]):
+        feeds = {"x": np.array(x, np.float32), "u": np.array(u, np.float32)}
+        feeds["i"] = np.zeros((2, 1), np.int64)
+        assert_gradient(text, ["y"], ["x", "u"], feeds, second_order=True)
 
 
 def test_those_that_tie_share():

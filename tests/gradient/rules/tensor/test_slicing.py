@@ -34,6 +34,7 @@ def test_slice_of_several_axes(kind):
     judge(f"{ints(s=[0, 1], e=[9, 9], t=[1, 1])} y = Slice(h, s, e, , t)", kind)
     judge("y = Slice(h, s, e)", kind, "int64[2] s, int64[k] e", s=[-1, -2], e=[9, 3])
     judge("y = Slice(h, s, e)", kind, "int64[k] s, int64[k] e", s=[1, 0], e=[2, 2])
+    judge("y = Slice(h, s, e)", kind, "int64[k] s, int64[k] e", s=[1], e=[2])
 
 
 @pytest.mark.parametrize("kind", ["float[2,3]", "float[A,B]"])

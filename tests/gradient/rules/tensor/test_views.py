@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from tests.gradient.rules.tensor.squares import KINDS, X, ints, judge
+from tests.judge import assert_gradient
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -27,6 +28,15 @@ def test_arguments_at_run_time(kind):
     judge("y = Reshape(h, s)", kind, "int64[k] s", s=[1, 3, 2])
     judge("y = Unsqueeze(h, a)", kind, "int64[2] a", a=[1, -1])
     judge("u = Unsqueeze(h, a) y = Squeeze(u, a)", kind, "int64[k] a", a=[2])
+
+
+@pytest.mark.parametrize(("body", "rank"), [("Unsqueeze", 3), ("Squeeze", 2)])
+def test_no_axes_at_run_time(body, rank):
+    """ONNX Runtime squeezes all axes of size 1 then."""
+    result = f"float[{','.join('DEF'[:rank])}] y"
+    model = f"(float[A,B,C] x, int64[K] a) => ({result}) {{ y = {body}(x, a) }}"
+    inputs = {"x": X.reshape(1, 2, 3), "a": np.zeros(0, np.int64)}
+    assert_gradient(model, ["y"], ["x"], inputs, second_order=True)
 
 
 def test_a_permutation_that_is_not_its_own_inverse():

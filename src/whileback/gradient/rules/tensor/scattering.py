@@ -55,7 +55,7 @@ def _scatter(op: GradientBuilder, node: ir.Node, places: _Places, dY: ir.Value) 
     X, U = required(node), required(node, 2)
     reduction = node.attributes.get_string("reduction", "none")
     if reduction == "mul":
-        dX, dU = _others(op, places, X, U, dY)
+        dX, dU = _others(op, places, X, U, dY, node.outputs[0])
         return dX, None, dU
     if reduction in ("max", "min"):
         dX, dU = _winners(op, places, X, U, dY, node.outputs[0])
@@ -65,23 +65,34 @@ def _scatter(op: GradientBuilder, node: ir.Node, places: _Places, dY: ir.Value) 
 
 
 def _others(
-    op: GradientBuilder, places: _Places, X: ir.Value, U: ir.Value, dY: ir.Value
+    op: GradientBuilder,
+    places: _Places,
+    X: ir.Value,
+    U: ir.Value,
+    dY: ir.Value,
+    Y: ir.Value,
 ) -> tuple[ir.Value, ir.Value]:
     """Y is the product of all factors at a place: each gets dY times the product of the others.
 
-    That is the product of the factors that are not zero, over the factor itself, and zero where
-    one of the others is zero. (A second derivative does not see how zeros meet there.)
+    With the product P of those that are not zero, that is Y/factor, for the only zero P, and for
+    one of two zeros P times the other one, so that its own gradient is exact as well. Third
+    derivatives miss triples of zeros at one place.
     """
     zero, one = op.constant(0, dY.dtype), op.constant(1, dY.dtype)
-    number = int(ir.DataType.FLOAT)
-    X_is_zero, U_is_zero = op.Equal(X, zero), op.Equal(U, zero)
-    safe_X, safe_U = op.Where(X_is_zero, one, X), op.Where(U_is_zero, one, U)
-    scaled = op.Mul(dY, places.write(safe_X, safe_U, "mul"))
-    X_zeros, U_zeros = op.Cast(X_is_zero, to=number), op.Cast(U_is_zero, to=number)
-    zeros = places.write(X_zeros, U_zeros, "add")
-    dX = op.Where(op.Equal(zeros, X_zeros), op.Div(scaled, safe_X), zero)
-    quotient = op.Div(places.read(scaled), safe_U)
-    return dX, op.Where(op.Equal(places.read(zeros), U_zeros), quotient, zero)
+    masks = [op.Equal(factor, zero) for factor in (X, U)]
+    others = [op.Where(mask, one, each) for mask, each in zip(masks, (X, U), strict=True)]
+    zeros = [op.Where(mask, each, zero) for mask, each in zip(masks, (X, U), strict=True)]
+    P, Z = places.write(*others, "mul"), places.write(*zeros, "add")
+    count = places.write(*(op.cast(mask, ir.DataType.FLOAT) for mask in masks), "add")
+
+    def slope(factor: ir.Value, which: int, *at: ir.Value) -> ir.Value:
+        Y, P, Z, count = at
+        pair = op.Where(op.Equal(count, 2.0), op.Mul(P, op.Sub(Z, factor)), zero)
+        rest = op.Where(op.Equal(count, 1.0), P, pair)
+        return op.Where(masks[which], rest, op.Div(Y, others[which]))
+
+    dX = op.Mul(dY, slope(X, 0, Y, P, Z, count))
+    return dX, op.Mul(places.read(dY), slope(U, 1, *map(places.read, (Y, P, Z, count))))
 
 
 def _winners(

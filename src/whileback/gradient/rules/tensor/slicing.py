@@ -10,7 +10,7 @@ from whileback.gradient.rules.inputs import optional, required
 from whileback.gradient.rules.tensor.places import pad_along, put_back, put_back_along
 from whileback.graph.builder import Operand
 from whileback.graph.constants import known_ints
-from whileback.graph.shapes import rank, same_shape, size
+from whileback.graph.shapes import same_shape, size
 
 Axes = list[int] | ir.Value | None
 
@@ -19,7 +19,7 @@ Axes = list[int] | ir.Value | None
 def slice_(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is X from start to end in steps, so dX is dY at its place amid zeros."""
     X, starts, ends = required(node), required(node, 1), required(node, 2)
-    axes, steps = _axes(X, starts, optional(node, 3)), optional(node, 4)
+    axes, steps = _axes(op, starts, optional(node, 3)), optional(node, 4)
     if steps is not None and set(known_ints(steps) or [0]) != {1}:
         if isinstance(axes, list) and len(axes) == 1:
             return put_back_along(
@@ -32,12 +32,12 @@ def slice_(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     return pad_along(op, dY, pads or _cuts(op, X, starts, axes, dY), axes)
 
 
-def _axes(X: ir.Value, starts: ir.Value, axes: ir.Value | None) -> Axes:
-    """Return the axes of a slice, as a list where they are known; None stands for all."""
+def _axes(op: GradientBuilder, starts: ir.Value, axes: ir.Value | None) -> list[int] | ir.Value:
+    """Return the axes of a slice, the first ones by default, as a list where they are known."""
     if axes is not None:
         return known_ints(axes) or axes
-    count = rank(X) if size(starts) is None else size(starts)
-    return None if count is None else list(range(count))
+    count = size(starts)
+    return op.Range(0, op.Size(starts), 1) if count is None else list(range(count))
 
 
 def _known_cuts(X: ir.Value, starts: ir.Value, ends: ir.Value, axes: Axes) -> list[int] | None:

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.inputs import optional, required
+from whileback.graph.constants import known_ints
 
 
 @rule("Identity")
@@ -23,15 +24,19 @@ def reshape(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 
 @rule("Squeeze")
 def squeeze(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
-    """Y is X without some axes of size 1, so dX is dY with them."""
+    """Y is X without some axes of size 1, so dX is dY with them.
+
+    Axes that only the run tells may be none: ONNX Runtime 1.32 takes that for all of size 1.
+    """
     axes = optional(node, 1)
-    return op.reshape(dY, required(node)) if axes is None else op.Unsqueeze(dY, axes)
+    return op.Unsqueeze(dY, axes) if known_ints(axes) else op.reshape(dY, required(node))
 
 
 @rule("Unsqueeze")
 def unsqueeze(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
-    """Y is X with more axes of size 1, so dX is dY without them."""
-    return op.Squeeze(dY, node.inputs[1])
+    """Y is X with more axes of size 1, so dX is dY without them; for run-time axes see `squeeze`."""
+    axes = required(node, 1)
+    return op.Squeeze(dY, axes) if known_ints(axes) else op.reshape(dY, required(node))
 
 
 @rule("Transpose")
