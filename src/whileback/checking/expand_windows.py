@@ -6,12 +6,13 @@ what a transposed convolution writes is added up by scattering with the same ind
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from whileback.checking.expansion import Expansion, UnknownRankError, known_rank
+from whileback.checking.expansion import Expansion, UnknownRankError, float_attribute, known_rank
 from whileback.graph.builder import Builder
 
 __all__ = ["WINDOWS"]
@@ -272,6 +273,37 @@ def _max_unpool(
     return [op.Reshape(flat, shape)]
 
 
+def _max_roi_pool(op: Builder, node: ir.Node, x: ir.Value, rois: ir.Value) -> Sequence[ir.Value]:
+    """The largest element of each bin, rows first, then columns; 0 where a bin is empty."""
+    images = op.Gather(x, op.Cast(op.Gather(rois, 0, axis=1), to=int(ir.DataType.INT64)))
+    rows, columns = (_in_bins(op, node, rois, axis, op.dim(x, 2 + axis)) for axis in (0, 1))
+    low = op.constant(-math.inf)
+    parts = op.Where(op.Unsqueeze(rows, [1, 4]), op.Unsqueeze(images, [2]), low)
+    tall = op.ReduceMax(parts, [3], keepdims=0)
+    parts = op.Where(op.Unsqueeze(columns, [1, 2]), op.Unsqueeze(tall, [3]), low)
+    largest = op.ReduceMax(parts, [4], keepdims=0)
+    return [op.Where(op.Equal(largest, low), 0.0, largest)]
+
+
+def _in_bins(op: Builder, node: ir.Node, rois: ir.Value, axis: int, size: ir.Value) -> ir.Value:
+    """Tell which places along an axis belong to which bin, [roi, bin, place]."""
+    count = node.attributes["pooled_shape"].as_ints()[axis]
+    scale = float_attribute(node, "spatial_scale", 1.0)
+    corners = (op.Mul(op.Gather(rois, [k], axis=1), scale) for k in (2 - axis, 4 - axis))
+    start, last = (
+        op.Where(op.Less(c, 0.0), op.Ceil(op.Sub(c, 0.5)), op.Floor(op.Add(c, 0.5)))
+        for c in corners
+    )
+    width = op.Div(op.Max(op.Add(op.Sub(last, start), 1.0), 1.0), float(count))
+    bins = op.constant([[float(k) for k in range(count + 1)]])
+    edges = op.Mul(width, bins)
+    begins = op.Add(start, op.Slice(op.Floor(edges), [0], [count], [1]))
+    ends = op.Add(start, op.Slice(op.Ceil(edges), [1], [count + 1], [1]))
+    places = op.Cast(op.arange(size), to=int(ir.DataType.DOUBLE))
+    inside = op.GreaterOrEqual(places, op.Unsqueeze(begins, [2]))
+    return op.And(inside, op.Less(places, op.Unsqueeze(ends, [2])))
+
+
 def _col2im(
     op: Builder, node: ir.Node, x: ir.Value, image: ir.Value, block: ir.Value
 ) -> Sequence[ir.Value]:
@@ -308,5 +340,6 @@ WINDOWS: dict[str, Expansion] = {
     "GlobalLpPool": _global_lp_pool,
     "GlobalMaxPool": _global_max_pool,
     "LpPool": _lp_pool,
+    "MaxRoiPool": _max_roi_pool,
     "MaxUnpool": _max_unpool,
 }

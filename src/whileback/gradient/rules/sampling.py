@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from whileback.graph.builder import Builder
 
-__all__ = ["Taps", "cubic", "inside", "linear", "nearest", "pixels", "weighted"]
+__all__ = ["Taps", "cubic", "inside", "linear", "nearest", "numbers", "pixels", "weighted"]
 
 
 @dataclass(frozen=True)
@@ -69,25 +69,36 @@ def inside(op: Builder, taps: Taps, size: ir.Value) -> Taps:
     return Taps(places, weights)
 
 
-def pixels(op: Builder, X: ir.Value, first: ir.Value, taps: Sequence[Taps]) -> ir.Value:
-    """Return the pixels that samples read: [samples…, one axis of taps for each, channels].
+def numbers(
+    op: Builder, image: ir.Value, places: Sequence[ir.Value], sizes: Sequence[ir.Value]
+) -> ir.Value:
+    """Return the numbers of pixels, counted row by row through images of these sizes.
 
     Args:
         op: emits the operators.
-        X: images, [N, C, …].
-        first: which image each sample reads, whole numbers that broadcast to the samples.
-        taps: what is read along each of the images' spatial axes.
+        image: the number of the image that a sample reads, of the samples' shape, or broadcast.
+        places: what samples read along each axis: their shape, and one axis more.
+        sizes: of these axes, INT64[1].
+
+    Returns: all combinations of the places: the samples' shape, and one axis more for each.
     """
-    count = len(taps)
-    rows = op.Transpose(X, perm=[0, *range(2, 2 + count), 1])
-    sizes = [op.dim(X, axis) for axis in range(2, 2 + count)]
-    places = first
-    for index, (each, size) in enumerate(zip(taps, sizes, strict=True)):
-        own = op.Unsqueeze(each.places, list(range(-1 - index, -1))) if index else each.places
-        places = op.Add(op.Unsqueeze(op.Mul(places, size), [-1]), own)
+    for index, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        own = op.Unsqueeze(place, list(range(-1 - index, -1))) if index else place
+        image = op.Add(op.Unsqueeze(op.Mul(image, size), [-1]), own)
+    return image
+
+
+def pixels(op: Builder, X: ir.Value, image: ir.Value, places: Sequence[ir.Value]) -> ir.Value:
+    """Return what samples read of images X[N, C, …], with an axis for the channels at the end.
+
+    For the other arguments, and the axes before that, see `numbers`.
+    """
+    axes = list(range(2, 2 + len(places)))
+    sizes = [op.dim(X, axis) for axis in axes]
     total = op.ReduceProd(op.Concat(op.dim(X, 0), *sizes, axis=0), keepdims=1)
+    rows = op.Transpose(X, perm=[0, *axes, 1])
     flat = op.Reshape(rows, op.Concat(total, op.dim(X, 1), axis=0), allowzero=1)
-    return op.Gather(flat, places)
+    return op.Gather(flat, numbers(op, image, places, sizes))
 
 
 def weighted(op: Builder, values: ir.Value, taps: Sequence[Taps]) -> ir.Value:

@@ -70,7 +70,7 @@ def _read(
         points = op.Add(op.Gather(moves, index, axis=2), places)
         taps.append(inside(op, linear(op, points), op.dim(X, axis)))
     first = op.Reshape(op.arange(parts), [-1, 1, *[1] * len(axes)])
-    samples = weighted(op, pixels(op, images, first, taps), taps)
+    samples = weighted(op, pixels(op, images, first, [each.places for each in taps]), taps)
     if mask is not None:
         samples = op.Mul(samples, _shaped(op, widened(op, mask), parts, count, *sizes, [1]))
     return op.Transpose(samples, perm=[0, len(axes) + 2, *range(1, len(axes) + 2)])

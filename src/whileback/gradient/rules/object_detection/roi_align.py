@@ -33,8 +33,8 @@ def _define(
     images, regions = widened(op, X), widened(op, rois)
     sides = [_side(op, node, regions, axis, op.dim(X, 2 + axis)) for axis in (0, 1)]
     first = op.Reshape(batch_indices, [-1, 1, 1, 1, 1])
-    taps = [side.taps for side in sides]
-    values = pixels(op, images, op.cast(first, ir.DataType.INT64), taps)
+    places = [side.taps.places for side in sides]
+    values = pixels(op, images, op.cast(first, ir.DataType.INT64), places)
     reduce = _largest if node.attributes.get_string("mode", "avg") == "max" else _mean
     bins = reduce(op, values, sides)
     return op.cast(op.Transpose(bins, perm=[0, 3, 1, 2]), X)

@@ -50,7 +50,7 @@ def _samples(op: GradientBuilder, node: ir.Node, X: ir.Value, grid: ir.Value) ->
         for axis in range(axes)
     ]
     batch = op.Reshape(op.arange(op.dim(X, 0)), [-1, *[1] * axes])
-    samples = weighted(op, pixels(op, images, batch, taps), taps)
+    samples = weighted(op, pixels(op, images, batch, [each.places for each in taps]), taps)
     return op.cast(op.Transpose(samples, perm=[0, axes + 1, *range(1, axes + 1)]), X)
 
 
