@@ -50,12 +50,12 @@ def slopes(x, rois, seed=1.0):
 
 
 def test_the_first_of_equal_maxima():
-    got = slopes(np.zeros((1, 1, 4, 2)), [[0, 0, 0, 1, 3]], [[[[2]], [[3]]]])
+    got = slopes(np.zeros((1, 1, 4, 2)), [[0, 0, 0, 1, 3]], [[[[2], [3]]]])
     np.testing.assert_array_equal(got[0, 0], [[2, 0], [0, 0], [3, 0], [0, 0]])
 
 
 def test_bins_outside_of_the_image_get_nothing():
-    got = slopes(np.ones((1, 1, 2, 2)), [[0, 0, 0, 1, 3]], [[[[2]], [[3]]]])
+    got = slopes(np.ones((1, 1, 2, 2)), [[0, 0, 0, 1, 3]], [[[[2], [3]]]])
     np.testing.assert_array_equal(got[0, 0], [[2, 0], [0, 0]])
 
 
