@@ -109,7 +109,8 @@ def test_a_signal_ends_an_endless_loop_of_a_model(tmp_path: Path) -> None:
     (tmp_path / "m.onnx.txt").write_text(ENDLESS)
     words = [*WHILEBACK, "run", "m.onnx.txt", "x=1"]
     with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE) as process:
-        time.sleep(5)
+        wait_for_the_runtime(process)
+        time.sleep(3)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         try:
@@ -117,6 +118,13 @@ def test_a_signal_ends_an_endless_loop_of_a_model(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert (process.returncode, errors) == (130, b"interrupted\n")
+
+
+def wait_for_the_runtime(process: subprocess.Popen[bytes]) -> None:
+    """Return once a process has loaded ONNX Runtime, which it does right before it runs a model."""
+    maps = Path(f"/proc/{process.pid}/maps")
+    while process.poll() is None and "onnxruntime" not in maps.read_text():
+        time.sleep(0.1)
 
 
 def open_for_a_reader(fifo: Path, process: subprocess.Popen[bytes]) -> int:
