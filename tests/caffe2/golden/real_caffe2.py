@@ -19,7 +19,7 @@ def run(path: Path) -> None:
     net = caffe2_pb2.NetDef()
     net.ParseFromString(path.read_bytes())
     net.name = net.name or path.stem
-    feeds = dict(np.load(path.with_suffix(".npz")))
+    feeds = dict(np.load(path.with_suffix(".npz"), allow_pickle=True))
     feed(feeds)
     workspace.CreateNet(net)
     for number in "12":
