@@ -43,6 +43,7 @@ def assert_gradient(
     seed: int = 0,
     elements: int = 64,
     directions: int = 3,
+    engine: str = "onnxruntime",
 ) -> Arrays:
     """Assert that `whileback.gradient.vjp` is right for a model, and return the gradients.
 
@@ -60,9 +61,11 @@ def assert_gradient(
         second_order: judge the gradients of the gradients, and of the cotangents, as well.
         kinks: whether some of the elements may be where the model is not smooth.
         seed, elements, directions: as for `whileback.check`.
+        engine: runs the model itself.
     """
     model = parse(model, opset) if isinstance(model, str) else model
     options = {"kinks": kinks, "seed": seed, "elements": elements, "directions": directions}
+    options["engine"] = engine
     gradient_model, arguments, gradients = _assert_order(model, of, wrt, inputs or {}, **options)
     if second_order:
         _assert_second_order(model, gradient_model, wrt, arguments, **options)
@@ -80,6 +83,7 @@ def assert_gradient_model(
     seed: int = 0,
     elements: int = 64,
     directions: int = 3,
+    engine: str = "onnxruntime",
 ) -> tuple[Arrays, Arrays]:
     """Assert that a gradient model with cotangents as inputs is right for a model.
 
@@ -90,7 +94,8 @@ def assert_gradient_model(
     point = Point(model, of, wrt, inputs, rng)
     arguments = point.feeds | cotangent_feeds(cotangent_inputs(model, gradient_model), point)
     expected = expectations(point, gradient_model, arguments, rng, elements, directions)
-    forward = compile(model, threads=1)(point.feeds)
+    single = {"threads": 1} if engine == "onnxruntime" else {}
+    forward = compile(model, engine, **single)(point.feeds)
     gradients: Arrays = {}
     for level in LEVELS:
         own = compile(gradient_model, optimization=level, threads=1)(arguments)

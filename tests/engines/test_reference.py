@@ -160,3 +160,15 @@ def test_optionals_hold_what_they_are_made_of():
         z = SequenceAt(t, i)""",
     )
     both(model, x=np.float32([1, 2]))
+
+
+def test_adam_leaves_the_types_of_several_tensors():
+    signature = ", ".join(f"double {kind}{i}" for kind in "XGVH" for i in range(2))
+    text = (
+        '<ir_version: 10, opset_import: ["ai.onnx.preview.training" : 1]> g '
+        f"(float R, int64 T, {signature}) => (double Y0, double Y1) "
+        "{ Y0, Y1 = ai.onnx.preview.training.Adam (R, T, X0, X1, G0, G1, V0, V1, H0, H1) }"
+    )
+    feeds = {f"{kind}{i}": 0.5 for kind in "XGVH" for i in range(2)}
+    got = compile(ir.from_onnx_text(text), "reference")(feeds, R=0.0, T=1)
+    assert got["Y0"].dtype == got["Y1"].dtype == np.float64

@@ -6,8 +6,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from tests.judge import parse
+from tests.judge import assert_gradient_model, parse
 
+import whileback
 from whileback.engines import compile
 from whileback.graph.normalize import normalize
 from whileback.graph.scopes import walk
@@ -84,3 +85,59 @@ def test_operators_without_a_definition_stay() -> None:
 def test_nothing_is_expanded_unasked() -> None:
     model = normalize(parse("(float[2] x) => (float[2] y) { y = Elu (x) }"))
     assert [node.op_type for node in model.graph] == ["Elu"]
+
+
+FLEX = (
+    "(float[2,4,3,5] Q, float[2,2,6,5] K, float[2,2,6,3] V, float[6] Score) "
+    "=> (float[2,4,3,3] Y) {{ {} }}"
+)
+HEAD = '<ir_version: 10, opset_import: ["" : 22, "ai.onnx.preview" : 1]> g '
+PLAIN = """
+    two = Constant <value_ints = [2]> ()
+    Ks = Unsqueeze (K, two)
+    Vs = Unsqueeze (V, two)
+    many = Constant <value_ints = [1, 1, 2, 1, 1]> ()
+    Kt = Tile (Ks, many)
+    Vt = Tile (Vs, many)
+    shape = Constant <value_ints = [2, 4, 6, -1]> ()
+    K4 = Reshape (Kt, shape)
+    V4 = Reshape (Vt, shape)
+    KT = Transpose <perm = [0, 1, 3, 2]> (K4)
+    QK = MatMul (Q, KT)
+    scale = Constant <value_float = {scale}> ()
+    s = Mul (QK, scale)
+    {score}
+    p = Softmax <axis = -1> (r)
+    {prob}
+    Y = MatMul (q, V4)
+"""
+# The names in its graphs are those of values in ONNX's definition. They read values from outside.
+FLEXIBLE = [
+    ("", 5**-0.5, "r = Identity (s)", "q = Identity (p)"),
+    ("scale=0.3", 0.3, "r = Identity (s)", "q = Identity (p)"),
+    (
+        "score_mod = f (float[B,H,L,S] Prob) => (float[B,H,L,S] Y1) { Y1 = Add (Prob, Score) }",
+        5**-0.5,
+        "r = Add (s, Score)",
+        "q = Identity (p)",
+    ),
+    (
+        "score_mod = f (float[B,H,L,S] s) => (float[B,H,L,S] r) <float cap = {2.0}> "
+        "{ d = Div (s, cap) t = Tanh (d) r = Mul (t, cap) }, "
+        "prob_mod = g (float[B,H,L,S] p) => (float[B,H,L,S] q) { h = Mul (p, Score) q = Gelu (h) }",
+        5**-0.5,
+        "cap = Constant <value_float = 2.0> () d = Div (s, cap) t = Tanh (d) r = Mul (t, cap)",
+        "h = Mul (p, Score) q = Gelu (h)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("attributes", "scale", "score", "prob"), FLEXIBLE)
+def test_flex_attention(attributes: str, scale: float, score: str, prob: str) -> None:
+    given = f"<{attributes}>" if attributes else ""
+    node = f"Y = ai.onnx.preview.FlexAttention {given} (Q, K, V)"
+    flexible = ir.from_onnx_text(HEAD + FLEX.format(node))
+    plain = ir.from_onnx_text(HEAD + FLEX.format(PLAIN.format(scale=scale, score=score, prob=prob)))
+    wrt = ["Q", "K", "V", *(["Score"] if "Score" in attributes else [])]
+    gradient_model = whileback.vjp(flexible, of="Y", wrt=wrt)
+    assert_gradient_model(plain, gradient_model, ["Y"], wrt, {})

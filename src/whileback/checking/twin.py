@@ -55,7 +55,7 @@ def float64_twin(model: ir.Model) -> ir.Model:
 
 def _own_form(model: ir.Model) -> ir.Model:
     """Return a copy that has the form which the expansions need, normalized only if it must be."""
-    old = model.opset_imports.get("", _OLDEST_OPSET) < _OLDEST_OPSET
+    old = model.opset_imports.get("", 0) < _OLDEST_OPSET
     narrow = any(map(_is_narrow, walk(model.graph)))
     if old or narrow or model.functions or not is_sorted(model.graph):
         return normalize(model, needs_expansion=_is_narrow)

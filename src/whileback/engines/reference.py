@@ -2,7 +2,8 @@
 
 Its own `Loop` and `Scan` stand in for those of `onnx.reference`, which stack rows of rank 2
 wrongly, fail on zero trips and know neither axes nor directions; its own `Pad` cuts as well, where
-pads are negative, and its `Optional` makes no list of what it holds. Limits: it is slow, `Scan` of
+pads are negative, its `Optional` makes no list of what it holds, and its `Adam` gives tensors the
+type that they had. Limits: it is slow, `Scan` of
 opset 8 is refused, and the stack of a `Loop` of zero trips has a size of 0 wherever the body does
 not declare one (and rank 1 if it declares no rank).
 """
@@ -17,6 +18,7 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.aionnx_preview_training import op_adam
 
 from whileback.engines.base import Source
 from whileback.errors import EngineError
@@ -28,7 +30,7 @@ def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
     """Return a function that evaluates the model node by node."""
     try:
         proto = ir.to_proto(_in_memory(source.model))
-        evaluator = ReferenceEvaluator(proto, new_ops=[Loop, Optional, Pad, Scan])
+        evaluator = ReferenceEvaluator(proto, new_ops=[Adam, Loop, Optional, Pad, Scan])
     except Exception as error:
         raise EngineError(f"onnx.reference refuses model {source.name!r}: {error}") from error
 
@@ -128,6 +130,23 @@ class Scan(_WithBody):
             stack = np.stack(column) if rows else self.empty(output)
             stacks.append(np.moveaxis(np.flip(stack, 0) if back else stack, 0, axis))
         return stacks
+
+
+class Adam(op_adam.Adam):
+    """`Adam` for any number of tensors, each in its own type."""
+
+    op_domain = "ai.onnx.preview.training"
+
+    def _run(self, *data: Any, **attributes: Any) -> Any:
+        rate, count, *tensors = data
+        number = len(tensors) // 4
+        groups = [tensors[index::number] for index in range(number)]
+        steps = [self._step(rate, count, *group, **attributes) for group in groups]
+        return tuple(new for kind in zip(*steps, strict=True) for new in kind)
+
+    def _step(self, *data: Any, **attributes: Any) -> list[np.ndarray]:
+        results = self._run1(*data, **attributes)  # type: ignore[no-untyped-call]
+        return [result.astype(data[2].dtype) for result in results]
 
 
 class Optional(OpRun):

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import onnx.defs
 
 from whileback.errors import ArgumentError, nearest
 from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.registry import Entry, entries
+from whileback.graph.definitions.table import definitions
 from whileback.graph.scopes import STANDARD_DOMAINS
 
 __all__ = ["Coverage", "Status", "catalogue", "find"]
 
+Key = tuple[str, str]
 Status = Literal["rule", "expansion", "not differentiable", "none yet"]
 _PACKAGE = Path(__file__).parents[2]
 
@@ -37,19 +39,16 @@ class Coverage:
 
 def catalogue() -> Sequence[Coverage]:
     """Return every operator of ai.onnx's newest opset by name, then those of other domains."""
-    known = {(entry.domain, entry.op_type): entry for entry in entries()}
+    rules = {(entry.domain, entry.op_type): entry for entry in entries()}
     schemas = {
-        schema.name: schema
+        ("" if schema.domain in STANDARD_DOMAINS else schema.domain, schema.name): schema
         for schema in onnx.defs.get_all_schemas()
-        if schema.domain in STANDARD_DOMAINS and not schema.deprecated
+        if not schema.deprecated
     }
-    standard = [_coverage(schemas[name], known.get(("", name))) for name in sorted(schemas)]
-    others = [
-        _registered_coverage(f"{entry.domain}::{entry.op_type}", entry)
-        for entry in known.values()
-        if entry.domain
+    return [
+        _coverage(f"{domain}::{name}" if domain else name, (domain, name), rules, schemas)
+        for domain, name in sorted({*rules, *definitions(), *schemas})
     ]
-    return [*standard, *others]
 
 
 def find(operator: str) -> Coverage:
@@ -65,15 +64,21 @@ def find(operator: str) -> Coverage:
     return known[name]
 
 
-def _coverage(schema: onnx.defs.OpSchema, entry: Entry | None) -> Coverage:
-    if entry is not None:
-        return _registered_coverage(schema.name, entry)
+def _coverage(
+    operator: str, key: Key, rules: Mapping[Key, Entry], schemas: Mapping[Key, onnx.defs.OpSchema]
+) -> Coverage:
+    if key in rules:
+        return _registered_coverage(operator, rules[key])
+    if key in definitions():
+        define = definitions()[key]
+        return Coverage(operator, "expansion", _location(define), inspect.getdoc(define) or "")
     # The stubs of onnx lack both.
-    if schema.has_function or schema.has_context_dependent_function:  # type: ignore[attr-defined]
+    schema: Any = schemas[key]
+    if schema.has_function or schema.has_context_dependent_function:
         text = f"The function that ONNX defines {schema.name} by is differentiated."
-        return Coverage(schema.name, "expansion", "", text)
-    text = f'Nobody has written a rule yet. One of your own: @whileback.rule("{schema.name}")'
-    return Coverage(schema.name, "none yet", "", text)
+        return Coverage(operator, "expansion", "", text)
+    text = f'Nobody has written a rule yet. One of your own: @whileback.rule("{operator}")'
+    return Coverage(operator, "none yet", "", text)
 
 
 def _registered_coverage(operator: str, entry: Entry) -> Coverage:
