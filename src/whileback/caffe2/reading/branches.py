@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from itertools import zip_longest
+from operator import or_
 
 import onnx_ir as ir
 
-from whileback.caffe2.reading.cells import Cell
+from whileback.caffe2.reading.cells import Cell, Kind
 from whileback.caffe2.reading.conditions import only_element
 from whileback.caffe2.reading.contents import Clash, Content, Opaque
 from whileback.caffe2.reading.nets import Step
 from whileback.caffe2.reading.reader import Reader, controls
-from whileback.caffe2.reading.stacks import Row, Rows, Stack, vacant
+from whileback.caffe2.reading.stacks import Stack
+from whileback.caffe2.reading.tables import Row, Rows, Table, vacant
 
 __all__: list[str] = []
 
@@ -86,49 +88,52 @@ class _Join:
         return held if isinstance(held, Stack) else Stack.empty(self.before.op, cell.scope.kept)
 
     def _stack(self, cell: Cell, a: Stack, b: Stack) -> Stack:
-        """Join two stacks, and the tables that they are in.
+        """Join two stacks."""
+        before, top = self._before(cell), self._value(a.top, b.top)
+        table = self._table(before.table, top, a, b)
+        is_live = a.is_live and b.is_live
+        if a.depth == b.depth and a.workspaces == b.workspaces:
+            return Stack(table, top, a.depth, a.workspaces, is_live)
+        return Stack(table, top, None, (), is_live)
+
+    def _table(self, before: Table, top: ir.Value, a: Stack, b: Stack) -> Table:
+        """Join two tables.
 
         Where both branches only add rows, both get the same number of them, so that an `If` in a
         loop adds as many in every trip.
         """
-        before, known = self._before(cell), a.depth == b.depth and a.workspaces == b.workspaces
-        depth, workspaces = (a.depth, a.workspaces) if known else (None, ())
-        joined = replace(
-            before,
-            top=self._value(a.top, b.top),
-            depth=depth,
-            workspaces=workspaces,
-            is_live=a.is_live and b.is_live,
-        )
-        first, second = a.added(before), b.added(before)
+        first, second = a.table.added(before), b.table.added(before)
         if first is None or second is None:
             columns = {
-                name: self._value(a.column(self.then.op, name), b.column(self.other.op, name))
-                for name in cell.scope.kept
+                name: self._value(
+                    a.table.column(self.then.op, name), b.table.column(self.other.op, name)
+                )
+                for name in before.kinds
             }
-            length = self._value(a.length, b.length)
-            return replace(joined, length=length, start=None, blocks=(Rows(columns),))
+            length = self._value(a.table.length, b.table.length)
+            return Table(before.kinds, length, None, (Rows(columns),))
+        table = before
         for rows in zip_longest(first, second):
-            tops = [
-                row is not None and row.index is s.top for row, s in zip(rows, (a, b), strict=True)
-            ]
-            # Where no other row can be on top, this one has the number that is on top.
-            sole = any(tops) and all(
-                top or s.depth == 0 for top, s in zip(tops, (a, b), strict=True)
-            )
-            row = Row(joined.top if sole else joined.length, self._row(joined, *rows))
-            length = self.before.op.plus(joined.length, 1)
-            joined = replace(joined, length=length, blocks=(*joined.blocks, row))
-        return joined
+            index = top if _is_sole_top(rows, (a, b)) else table.length
+            table = table.grown(self.before.op, index, self._row(before.kinds, *rows))
+        return table
 
-    def _row(self, joined: Stack, a: Row | None, b: Row | None) -> dict[str, ir.Value]:
+    def _row(self, kinds: Mapping[str, Kind], a: Row | None, b: Row | None) -> dict[str, ir.Value]:
         """Join two rows; where one is missing, something like the other is in its place."""
-        columns: dict[str, ir.Value] = {}
-        for name in {**(a.columns if a else {}), **(b.columns if b else {})}:
-            first = a.columns[name] if a else vacant(self.then.op, joined.kinds[name])
-            second = b.columns[name] if b else vacant(self.other.op, joined.kinds[name])
-            columns[name] = self._value(first, second)
-        return columns
+        found = {}
+        for name, kind in kinds.items():
+            first = a.columns[name] if a else vacant(self.then.op, kind)
+            second = b.columns[name] if b else vacant(self.other.op, kind)
+            found[name] = self._value(first, second)
+        return found
+
+
+def _is_sole_top(rows: Iterable[Row | None], stacks: Iterable[Stack]) -> bool:
+    """Tell whether no other row than these can be on top: the number on top is then theirs."""
+    pairs = list(zip(rows, stacks, strict=True))
+    tops = [row is not None and row.index is stack.top for row, stack in pairs]
+    empty = [stack.depth == 0 for _, stack in pairs]
+    return any(tops) and all(map(or_, tops, empty))
 
 
 controls["If"] = _if

@@ -92,8 +92,9 @@ class Emitter(Builder):
     def blank(self, dtype: ir.DataType, dims: Sequence[int | str]) -> ir.Value:
         """Return a tensor of zeros, or of empty strings."""
         zero = self.constant("" if dtype == ir.DataType.STRING else 0, dtype)
-        if all(isinstance(dim, int) for dim in dims):
-            return self.Expand(zero, list(dims)) if dims else zero
+        numbers = [dim for dim in dims if isinstance(dim, int)]
+        if len(numbers) == len(dims):
+            return self.Expand(zero, numbers) if numbers else zero
         sizes = [self.sizes[d] if isinstance(d, str) else self.value([d]) for d in dims]
         return self.Expand(zero, self.Concat(*sizes, axis=0))
 

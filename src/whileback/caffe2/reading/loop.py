@@ -6,7 +6,7 @@ sizes and types that it turns out to change, go into a `Plan`; then the body is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
@@ -15,7 +15,8 @@ from whileback.caffe2.reading.cells import Cell, Workspace
 from whileback.caffe2.reading.contents import Clash, Content, Lost, Opaque
 from whileback.caffe2.reading.nets import Step
 from whileback.caffe2.reading.reader import Reader
-from whileback.caffe2.reading.stacks import Rows, Stack, Start
+from whileback.caffe2.reading.stacks import Stack
+from whileback.caffe2.reading.tables import Row, Rows, Start, Table
 from whileback.graph.shapes import same_dim
 
 __all__ = ["Loop", "Plan"]
@@ -31,7 +32,8 @@ class Plan:
         carried: those that it was not plain from its nets that it writes.
         loose: the axes whose sizes change; None if the rank does.
         clashing: those whose type changes.
-        spent: scopes from which a trip takes a workspace.
+        spent: scopes from which a trip takes a workspace, where the one below is used again.
+        growing: scopes whose tables a trip reads and adds rows to.
         workspace: the blobs that exist only in the body, where it has its own.
     """
 
@@ -39,6 +41,7 @@ class Plan:
     loose: dict[Cell, set[int] | None] = field(default_factory=dict)
     clashing: set[Cell] = field(default_factory=set)
     spent: set[Cell] = field(default_factory=set)
+    growing: set[Cell] = field(default_factory=set)
     workspace: Workspace = field(default_factory=Workspace)
 
     @classmethod
@@ -79,18 +82,25 @@ class Loop:
         if isinstance(content, ir.Value):
             return op.placeholder(cell.name, content.type, self._shape(cell, content))
         if isinstance(content, Stack) or cell in self.plan.carried:
-            return self._any_stack(cell, Start())
+            return self._any_stack(cell)
         return content
 
-    def _any_stack(self, cell: Cell, start: Start | None) -> Stack:
+    def _any_stack(self, cell: Cell) -> Stack:
         """Return a stack of which only the run knows how high it is."""
         top, length = (
             self.outside.op.placeholder(f"{cell.name}/{name}", INT64, ir.Shape([]))
             for name in ("top", "length")
         )
+        before = self._stack_before(cell)
+        start = Start(None if cell in self.plan.growing else before.table)
+        is_live = before.is_live and cell not in self.plan.spent
+        return Stack(Table(before.table.kinds, length, start), top, None, (), is_live)
+
+    def _stack_before(self, cell: Cell) -> Stack:
         before = self.outside.state.get(cell)
-        is_live = cell not in self.plan.spent and getattr(before, "is_live", True)
-        return Stack(cell.scope.kept, top, length, start, depth=None, is_live=is_live)
+        if isinstance(before, Stack):
+            return before
+        return Stack.empty(self.outside.op, cell.scope.kept)
 
     def _shape(self, cell: Cell, value: ir.Value) -> ir.Shape | None:
         """Return a shape that a blob has before and after each trip."""
@@ -109,7 +119,7 @@ class Loop:
         begin = self._start.get(cell, self.outside.state.get(cell))
         if cell in self.plan.clashing or _same(begin, end):
             return False
-        if begin is None and not (isinstance(end, Stack) and end.blocks):
+        if begin is None and not (isinstance(end, Stack) and end.table.blocks):
             return False
         if begin is not None and not isinstance(begin, Lost) and not _alike(begin, end):
             self.plan.clashing.add(cell)
@@ -118,15 +128,18 @@ class Loop:
             self.plan.carried[cell] = None
             return True
         if isinstance(begin, Stack) and isinstance(end, Stack):
-            return self._spends(cell, begin, end)
+            return self._uses(cell, begin, end)
         return self._loosens(cell, begin, end)
 
-    def _spends(self, cell: Cell, begin: Stack, end: Stack) -> bool:
-        """Note that a trip takes a workspace, if that matters; tell whether it was not known."""
-        if not cell.scope.reused or begin.is_live == end.is_live or cell in self.plan.spent:
-            return False
-        self.plan.spent.add(cell)
-        return True
+    def _uses(self, cell: Cell, begin: Stack, end: Stack) -> bool:
+        """Note how a trip uses a scope, where that matters; tell whether it was not known."""
+        plan, start = self.plan, begin.table.start
+        known = (cell in plan.spent, cell in plan.growing)
+        if cell.scope.reused and begin.is_live and not end.is_live:
+            plan.spent.add(cell)
+        if start is not None and start.read and end.table.added(begin.table) != ():
+            plan.growing.add(cell)
+        return known != (cell in plan.spent, cell in plan.growing)
 
     def _loosens(self, cell: Cell, begin: Content | None, end: Content) -> bool:
         """Let sizes be different in each trip that a trip changes; tell whether there are any."""
@@ -212,47 +225,75 @@ class Loop:
 
     def _stack_after(self, cell: Cell, end: Stack) -> Stack:
         """Return a stack after the loop, in its table with the rows that the trips added."""
-        before, begin = self.outside.state.get(cell), self._start.get(cell)
-        if not isinstance(before, Stack):
-            before = Stack.empty(self.outside.op, cell.scope.kept)
+        before, begin = self._stack_before(cell), self._start.get(cell)
         if end is before:
             return end
         if not isinstance(begin, Stack):
-            begin = self._any_stack(cell, None)
-        known = before.depth == end.depth and before.workspaces == end.workspaces
-        table = self._table_after(cell.scope.kept, before, begin, end)
+            begin = self._any_stack(cell)
+        table = self._table_after(before.table, begin.table, end.table)
         top = self._carry(before.top, begin.top, end.top, begin.top.shape)
-        if known:
-            return replace(table, top=top, is_live=begin.is_live)
-        return replace(table, top=top, depth=None, workspaces=(), is_live=begin.is_live)
+        if before.depth == end.depth and before.workspaces == end.workspaces:
+            return replace(before, table=table, top=top, is_live=begin.is_live)
+        return Stack(table, top, None, (), begin.is_live)
 
-    def _table_after(
-        self, names: Collection[str], before: Stack, begin: Stack, end: Stack
-    ) -> Stack:
-        """Return the table after the loop."""
-        op, read = self.outside.op, {} if begin.start is None else begin.start.columns
+    def _table_after(self, before: Table, begin: Table, end: Table) -> Table:
+        """Return a table with the rows that the trips added."""
+        op, added, read = self.outside.op, end.added(begin), begin.inputs
         length = self._carry(before.length, begin.length, end.length, begin.length.shape)
-        added = end.added(begin)
-        if added == ():
+        if added == () or end.length is before.length:
             for name, column in read.items():
                 self._carry(before.column(op, name), column, column, column.shape)
             return before
-        fixed = all(before.kinds[name].is_fixed for name in names)
+        fixed = all(kind.is_fixed for kind in before.kinds.values())
         if added is not None and len(added) == 1 and fixed and not read:
-            rows = {name: self.stacked(value) for name, value in added[0].columns.items()}
-            return replace(before, length=length, blocks=(*before.blocks, Rows(rows)))
+            rows = self._rows(added[0], (before.length, length))
+            return replace(before, length=length, blocks=(*before.blocks, rows))
         columns = {}
-        for name in names:
+        for name in before.kinds:
             column = begin.column(self.body.op, name)
             grown = end.column(self.body.op, name)
             columns[name] = self._carry(before.column(op, name), column, grown, column.shape)
-        return replace(before, length=length, start=None, blocks=(Rows(columns),))
+        return Table(before.kinds, length, None, (Rows(columns),))
+
+    def _rows(self, row: Row, lengths: tuple[ir.Value, ir.Value]) -> Rows:
+        """Return the rows that all trips leave, where each leaves one."""
+        columns, same = {}, {}
+        for name, value in row.columns.items():
+            outside = self._from_outside(value)
+            if outside is None:
+                columns[name] = self.stacked(value)
+            else:
+                same[name] = outside
+        return Rows(columns, same, lengths)
+
+    def _from_outside(self, value: ir.Value) -> ir.Value | None:
+        """Return what a value of the body is outside, None if trips change it."""
+        producer = value.producer()
+        if producer is not None and producer.graph is self.body.op.graph:
+            return None
+        for cell, begin in self._start.items():
+            if begin is value and self.body.state.get(cell) is begin:
+                before = self.outside.state[cell]
+                return before if isinstance(before, ir.Value) else None
+        return None if value in self._inputs() else value
+
+    def _inputs(self) -> set[ir.Value]:
+        """Return what stands in the body for what trips may change."""
+        found = {self.trip}
+        for begin in self._start.values():
+            if isinstance(begin, ir.Value):
+                found.add(begin)
+            elif isinstance(begin, Stack):
+                found.update((begin.top, begin.table.length))
+                found.update(begin.table.inputs.values())
+        return found
 
 
 def _same(a: Content | None, b: Content | None) -> bool:
     """Tell whether a blob surely holds the same."""
     if isinstance(a, Stack) and isinstance(b, Stack):
-        return (a.top, a.length, a.start, a.blocks) == (b.top, b.length, b.start, b.blocks)
+        same = (a.top, a.table.start, a.table.blocks) == (b.top, b.table.start, b.table.blocks)
+        return same and a.table.length is b.table.length
     return a is b or (isinstance(a, Opaque) and isinstance(b, Opaque))
 
 

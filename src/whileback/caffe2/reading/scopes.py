@@ -17,7 +17,8 @@ from whileback.caffe2.reading.cells import BELOW, Cell, Kind, Workspace
 from whileback.caffe2.reading.contents import Content, Lost, Opaque
 from whileback.caffe2.reading.nets import Step
 from whileback.caffe2.reading.reader import Reader, controls
-from whileback.caffe2.reading.stacks import Stack, vacant
+from whileback.caffe2.reading.stacks import Stack
+from whileback.caffe2.reading.tables import vacant
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 
