@@ -57,6 +57,19 @@ def test_axes_of_a_pad_given_at_run_time():
     assert inferred("float[] x, int64[1] a", body) == "FLOAT[?]"
 
 
+@pytest.mark.parametrize(
+    ("signature", "arguments", "wanted"),
+    [
+        ("float[A,1,3] x", "", "FLOAT[?]"),
+        ("float[2,1,3] x", "", "FLOAT[2,3]"),
+        ("float[1,1,3] x, int64[K] a", ", a", "FLOAT[?]"),
+        ("float[1,1,3] x, int64[0] a", ", a", "FLOAT[?]"),
+    ],
+)
+def test_a_squeeze_of_what_the_run_tells(signature, arguments, wanted):
+    assert inferred(signature, f"y = Squeeze(x{arguments})") == wanted
+
+
 def test_unique_rows_keep_their_rank():
     assert inferred("float[3,2] x", "y = Unique<axis = 0>(x)") == "FLOAT[_d2,_d3]"
     assert inferred("float[3,2] x", "y, a, b, c = Unique(x)") == "FLOAT[_d0]"

@@ -45,16 +45,24 @@ def is_misjudged(node: ir.Node) -> bool:
         return _at_run_time(node, 3)
     if is_standard(node, "Expand") or (is_standard(node, "Compress") and "axis" in node.attributes):
         return node.inputs[0] is None or node.inputs[0].shape is None
-    return False
+    return is_standard(node, "Squeeze") and _squeezes_at_run_time(node)
+
+
+def _squeezes_at_run_time(node: ir.Node) -> bool:
+    """Tell whether only the run tells which axes are left out: the inference takes them for 1s."""
+    X, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+    if X is None or X.shape is None or "axes" in node.attributes:
+        return False
+    return not X.shape.is_static() if axes is None else not known_ints(axes)
 
 
 def infer_rank(node: ir.Node, new_dim: NewDim) -> None:
-    """Give the output of such a node the type and the rank of its first input."""
+    """Give the output of such a node the type and, but for a Squeeze, the rank of its input."""
     X, Y = node.inputs[0], node.outputs[0]
     if X is None:
         return
     Y.type = Y.type or X.type
-    if X.shape is not None and Y.shape is None:
+    if X.shape is not None and Y.shape is None and not is_standard(node, "Squeeze"):
         Y.shape = ir.Shape([new_dim() for _ in X.shape])
 
 
