@@ -12,6 +12,11 @@ def test_depth_to_space(kind):
     judge("y = DepthToSpace<blocksize = 1>(h)", kind, x=IMAGE)
 
 
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_an_empty_batch(mode):
+    judge(f'y = DepthToSpace<blocksize = 2, mode = "{mode}">(h)', "float[A,B,C,D]", x=IMAGE[:0])
+
+
 @pytest.mark.parametrize("kind", ["float[1,2,4,6]", "float[A,B,C,D]", "float[]"])
 def test_space_to_depth(kind):
     x = IMAGE.reshape(2, 2, 4, 6)[:1]

@@ -27,8 +27,9 @@ def depth_to_space(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value
     depth = op.SpaceToDepth(dY, blocksize=block)
     if node.attributes.get_string("mode", "DCR") == "DCR":
         return depth
-    shape = op.Concat([0, block * block], op.dim(dY, 1), [-1], axis=0)
-    swapped = op.Transpose(op.Reshape(depth, shape), perm=[0, 2, 1, 3])
+    sizes = op.dim(dY, 0), [block * block], op.dim(dY, 1), op.Shape(depth, start=2)
+    parts = op.Reshape(depth, op.Concat(*sizes, axis=0), allowzero=1)
+    swapped = op.Transpose(parts, perm=[0, 2, 1, 3, 4])
     return op.reshape(swapped, required(node))
 
 
