@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, note, reject, settings
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
 from whileback.errors import EngineError
+from whileback.gradient import names, vjp
+from whileback.graph.shapes import describe
 
 EXAMPLES = int(os.environ.get("WHILEBACK_EXAMPLES", 0))
 
@@ -141,13 +144,21 @@ def judge(
     """
     model = _Model(draw, opset, inputs)
     nodes = f"{', '.join(outputs)} = {call} "
-    results = [_result(draw, name, value) for name, value in model.run(nodes, of).items()]
+    forward = model.run(nodes, of)
+    results = [_result(draw, name, value) for name, value in forward.items()]
     nodes += "".join(after for _, _, after in results)
     text = model.text(nodes, [declared for _, declared, _ in results])
     note(f"{text}\nwith respect to {model.wrt} for {model.feeds}")
+    differentiated = [name for name, _, _ in results]
+    gradient_model = vjp(parse(text, opset), of=differentiated, wrt=model.wrt)
+    seeds = {
+        names(gradient_model)[name]: np.ones_like(value if name in of else value.reshape(-1))
+        for name, value in zip(differentiated, forward.values(), strict=True)
+    }
+    _assert_shapes_hold(gradient_model, model.feeds | seeds)
     assert_gradient(
         text,
-        [name for name, _, _ in results],
+        differentiated,
         model.wrt,
         model.feeds,
         opset=opset,
@@ -156,6 +167,22 @@ def judge(
         elements=10,
         directions=2,
     )
+
+
+def _assert_shapes_hold(model: ir.Model, arguments: dict[str, np.ndarray]) -> None:
+    """All values of a model must have the shapes that its graph says, of which equal ones agree."""
+    graph = model.graph
+    values = [value for node in graph for value in node.outputs if value.name]
+    graph.outputs[:] = values
+    results = compile(model, optimization="disabled", threads=1)(arguments)
+    sizes: dict[object, int] = {}
+    for value in (*graph.inputs, *values):
+        found = np.shape((arguments | results)[str(value.name)])
+        message = f"'{value.name}' is {describe(value)} in the graph and {found} when it runs"
+        assert value.shape is None or len(value.shape) == len(found), message
+        for dim, size in zip(value.shape or (), found, strict=False):
+            known = dim if isinstance(dim, int) else sizes.setdefault(dim.value or object(), size)
+            assert size == known, message
 
 
 class _Model:
