@@ -172,3 +172,10 @@ def test_adam_leaves_the_types_of_several_tensors():
     feeds = {f"{kind}{i}": 0.5 for kind in "XGVH" for i in range(2)}
     got = compile(ir.from_onnx_text(text), "reference")(feeds, R=0.0, T=1)
     assert got["Y0"].dtype == got["Y1"].dtype == np.float64
+
+
+def test_one_hot_of_floats():
+    model = build(
+        "(float[4] i, float n, float[2] values) => (float[4,N] y)", "y = OneHot(i, n, values)"
+    )
+    both(model, i=np.float32([0, 1.7, 3, -1.2]), n=np.float32(4.6), values=np.float32([2, 3]))

@@ -1,11 +1,8 @@
 """Runs models in NumPy with `onnx.reference`: a second opinion, and a judge in float64.
 
-Its own `Loop` and `Scan` stand in for those of `onnx.reference`, which stack rows of rank 2
-wrongly, fail on zero trips and know neither axes nor directions; its own `Pad` cuts as well, where
-pads are negative, its `Optional` makes no list of what it holds, and its `Adam` gives tensors the
-type that they had. Limits: it is slow, `Scan` of
-opset 8 is refused, and the stack of a `Loop` of zero trips has a size of 0 wherever the body does
-not declare one (and rank 1 if it declares no rank).
+Some operators of its own stand in for those of `onnx.reference`, which do not follow the
+specification. Limits: it is slow, `Scan` of opset 8 is refused, and the stack of a `Loop` of zero
+trips has a size of 0 wherever the body does not declare one (and rank 1 if it declares no rank).
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops import op_one_hot
 from onnx.reference.ops.aionnx_preview_training import op_adam
 
 from whileback.engines.base import Source
@@ -30,7 +28,7 @@ def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
     """Return a function that evaluates the model node by node."""
     try:
         proto = ir.to_proto(_in_memory(source.model))
-        evaluator = ReferenceEvaluator(proto, new_ops=[Adam, Loop, Optional, Pad, Scan])
+        evaluator = ReferenceEvaluator(proto, new_ops=_OWN)
     except Exception as error:
         raise EngineError(f"onnx.reference refuses model {source.name!r}: {error}") from error
 
@@ -78,7 +76,7 @@ class _WithBody(OpRun):
 
 
 class Loop(_WithBody):
-    """`Loop` as the specification has it."""
+    """`Loop` that stacks rows of any rank, and makes no trip or some."""
 
     def _run(
         self, limit: Any, start: Any, *initial: Any, context: dict[str, Any], **_: Any
@@ -149,15 +147,23 @@ class Adam(op_adam.Adam):
         return [result.astype(data[2].dtype) for result in results]
 
 
+class OneHot(op_one_hot.OneHot):
+    """`OneHot` that makes whole numbers of indices and their number."""
+
+    def _run(self, indices: Any, depth: Any, values: Any, axis: int = -1) -> tuple[np.ndarray]:
+        whole = np.asarray(indices).astype(np.int64), np.asarray(depth).astype(np.int64).item()
+        return super()._run(*whole, values, axis=axis)  # type: ignore[no-untyped-call, no-any-return]
+
+
 class Optional(OpRun):
-    """`Optional`: what it holds, or None."""
+    """`Optional` that is what it holds, or None, and no list of that."""
 
     def _run(self, value: Any = None, **_: Any) -> tuple[Any]:
         return (value,)
 
 
 class Pad(OpRun):
-    """`Pad` as the specification has it, with inputs or, in old opsets, attributes."""
+    """`Pad` that cuts where pads are negative; they are inputs or, in old opsets, attributes."""
 
     def _run(
         self,
@@ -184,3 +190,6 @@ def _axes(attributes: dict[str, Any], side: str, count: int) -> tuple[list[int],
     axes = attributes.get(f"scan_{side}_axes") or [0] * count
     directions = attributes.get(f"scan_{side}_directions") or [0] * count
     return axes, directions
+
+
+_OWN = [Adam, Loop, OneHot, Optional, Pad, Scan]
