@@ -67,6 +67,19 @@ not_differentiable(
     "Size",
 )
 not_differentiable("its output is positions, whole numbers", "NonZero")
+not_differentiable("its output is the positions of boxes, whole numbers", "NonMaxSuppression")
+not_differentiable("it decodes the bytes of an image file", "ImageDecoder")
+not_differentiable(
+    "it computes with text",
+    "RegexFullMatch",
+    "StringConcat",
+    "StringNormalizer",
+    "StringSplit",
+)
+not_differentiable(
+    "it counts words, and is weighted by numbers that are attributes",
+    "TfIdfVectorizer",
+)
 not_differentiable("its output is a number of elements", "SequenceLength")
 not_differentiable("its output is 0 or 1, drawn at random", "Bernoulli")
 not_differentiable("its output is a whole number, drawn at random", "Multinomial")
