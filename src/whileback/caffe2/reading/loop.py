@@ -171,12 +171,10 @@ class Loop:
     def _carry(
         self, initial: ir.Value, begin: ir.Value, end: ir.Value, shape: ir.Shape | None
     ) -> ir.Value:
-        """Return what a value is after the last trip."""
-        if end is initial and not self._is_read(begin):
-            return initial
+        """Return what a value is after the last trip: what it was before if trips leave it so."""
         result = self.outside.op.placeholder(f"{begin.name}/after", begin.type, shape)
         self._carries.append((initial, begin, end, result))
-        return result
+        return initial if end in (initial, begin) else result
 
     def emit(self, limit: ir.Value | None, start: ir.Value, proceed: ir.Value, blob: str) -> None:
         """Emit the loop; afterwards the blobs hold what they hold after the last trip.
@@ -213,21 +211,18 @@ class Loop:
             return Clash.of(before, end)
         if isinstance(end, Stack):
             return self._stack_after(cell, end)
-        if not isinstance(end, ir.Value) or (end is before and not self._is_read(begin)):
+        if (
+            isinstance(end, ir.Value)
+            and isinstance(begin, ir.Value)
+            and isinstance(before, ir.Value)
+        ):
+            return self._carry(before, begin, end, self._shape(cell, before))
+        if not isinstance(end, ir.Value) or end is before:
             return Opaque() if isinstance(end, Opaque) and end is not before else end
-        if isinstance(begin, ir.Value) and isinstance(before, ir.Value):
-            result = self._carry(before, begin, end, self._shape(cell, before))
-            return before if end is begin else result
         op = self.outside.op
         dims = None if end.shape is None else list(map(op.fixed, end.shape))
         begin = op.placeholder(cell.name, end.type, op.shape(dims))
         return self._carry(op.stand_in(end), begin, end, op.shape(dims))
-
-    def _is_read(self, begin: Content | None) -> bool:
-        """Tell whether a trip reads what a blob held when it started, or leaves it in a blob."""
-        if not isinstance(begin, ir.Value):
-            return False
-        return bool(begin.uses()) or any(begin is end for end in self.body.state.values())
 
     def _stack_after(self, cell: Cell, end: Stack) -> Stack:
         """Return a stack after the loop, in its table with the rows that the trips added."""
