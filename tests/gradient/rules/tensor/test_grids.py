@@ -132,3 +132,36 @@ def test_unknown_rank():
         "gradient is written axis by axis. Declare the shape of the input; its dimensions may be "
         "symbols."
     )
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("kind", ["known", "symbols", "unknown"])
+@pytest.mark.parametrize("size", [[2, 3, 3, 4], [1, 1, 2, 3, 2], [2, 1, 1, 1]])
+def test_affine_grids(size, kind, aligned):
+    axes = len(size) - 2
+    theta = values(size[0], axes, axes + 1)
+    call = f"AffineGrid<align_corners = {aligned}>"
+    if size[-1] > 1 or not aligned:
+        judge(call, kind, opset=20, theta=theta, size=np.array(size))
+
+
+def test_a_spatial_transformer():
+    model = """(float[1,2,3] theta, float[1,2,4,5] x) => (float[1,2,3,3] y)
+      <int64[4] size = {1, 2, 3, 3}> {
+      g = AffineGrid(theta, size) y = GridSample(x, g)
+    }"""
+    inputs = {"theta": np.array([[[0.9, 0.1, 0.05], [-0.1, 0.8, 0.02]]], np.float32)}
+    inputs["x"] = values(1, 2, 4, 5)
+    assert_gradient(model, ["y"], ["theta", "x"], inputs, opset=20, second_order=True)
+
+
+def test_affine_grids_of_other_types():
+    judge(
+        "AffineGrid", opset=20, theta=values(1, 2, 3, dtype="float64"), size=np.array([1, 1, 2, 3])
+    )
+
+
+def test_affine_grids_of_no_images():
+    model = "(float[N,A,B] t, int64[4] s) => (float[N,H,W,2] y) { y = AffineGrid(t, s) }"
+    inputs = {"t": np.zeros((0, 2, 3), np.float32), "s": np.array([0, 1, 2, 2])}
+    assert gradients(model, inputs)["t"].shape == (0, 2, 3)

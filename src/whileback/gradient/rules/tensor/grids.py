@@ -1,4 +1,4 @@
-"""The gradient of `GridSample`."""
+"""Gradients of grids, and of samples at their points."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from whileback.gradient.rules.sampling import (
     pixels,
     weighted,
 )
+from whileback.gradient.rules.tensor.places import pad_along
 from whileback.graph.builder import Builder
 from whileback.graph.shapes import describe
 
@@ -98,3 +99,21 @@ def _held(op: Builder, x: ir.Value, size: ir.Value, aligned: int, padding: str) 
     place = _padded(op, op.Cast(whole, to=int(ir.DataType.INT64)), size, aligned, padding)
     ends = op.Or(op.Equal(place, 0), op.Equal(place, op.Sub(size, 1)))
     return op.Where(op.And(ends, op.Equal(x, whole)), whole, x)
+
+
+@rule("AffineGrid")
+def affine_grid(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y[n,o] = Θ[n]·(x[o], 1), so dΘ[n] = Σ dY[n,o]·(x[o], 1)ᵀ.
+
+    The points x[o] are what the operator itself makes of the unit matrix.
+    """
+    theta, size = required(node), required(node, 1)
+    wide, axes = widened(op, dY), op.dim(theta, 1)
+    zeros = op.Expand(op.constant(0, wide.dtype), op.Concat(axes, op.dim(theta, 2), axis=0))
+    one = op.Concat([1], op.Slice(size, [1], [2**31]), axis=0)
+    aligned = node.attributes.get_int("align_corners", 0)
+    grid = op.AffineGrid(op.Unsqueeze(op.EyeLike(zeros), [0]), one, align_corners=aligned)
+    points = pad_along(op, op.Reshape(grid, op.Concat([-1], axes, axis=0)), [0, 1], [1], 1.0)
+    shape = op.Concat(op.dim(theta, 0), op.dim(points, 0), axes, axis=0)
+    columns = op.Transpose(op.Reshape(wide, shape, allowzero=1), perm=[0, 2, 1])
+    return op.cast(op.MatMul(columns, points), theta)
