@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import onnx_ir as ir
 
@@ -28,12 +28,12 @@ def _may_be_active(value: ir.Value) -> bool:
 
 
 def dependents(
-    graph: ir.Graph, sources: Iterable[ir.Value], passes: Passes = passes_gradient
+    graph: Sequence[ir.Node], sources: Iterable[ir.Value], passes: Passes = passes_gradient
 ) -> Values:
     """Return the sources and all values, in every scope, that depend on them.
 
     Args:
-        graph: a main graph.
+        graph: a main graph, or some of its nodes in their order.
         sources: values in any scope.
         passes: tells which nodes count; by default those through which a gradient flows.
     """
@@ -42,7 +42,7 @@ def dependents(
     return found
 
 
-def _extend_dependents(graph: ir.Graph, found: Values, passes: Passes) -> None:
+def _extend_dependents(graph: Sequence[ir.Node], found: Values, passes: Passes) -> None:
     for node in graph:
         if is_loop(node):
             _extend_through_loop(loop_view(node), found, passes)
@@ -83,14 +83,14 @@ def _extend_through_loop(view: LoopView, found: Values, passes: Passes) -> None:
     found.update(s.stack for s in view.scan_outputs if s.row in found)
 
 
-def reaching(graph: ir.Graph, targets: Iterable[ir.Value], active: Values) -> Values:
+def reaching(graph: Sequence[ir.Node], targets: Iterable[ir.Value], active: Values) -> Values:
     """Return the values among `active`, in every scope, on which the targets depend smoothly."""
     found = set(targets)
     _extend_reaching(graph, found, active)
     return found
 
 
-def _extend_reaching(graph: ir.Graph, found: Values, active: Values) -> None:
+def _extend_reaching(graph: Sequence[ir.Node], found: Values, active: Values) -> None:
     for node in reversed(graph):
         if not any(value in found for value in node.outputs):
             continue

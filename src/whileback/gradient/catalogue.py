@@ -12,6 +12,7 @@ import onnx.defs
 
 from whileback.errors import ArgumentError, nearest
 from whileback.gradient import rules as _registered  # noqa: F401
+from whileback.gradient.gradient_nodes import GRADIENT, expand_gradients
 from whileback.gradient.registry import Entry, entries
 from whileback.graph.definitions.table import definitions
 from whileback.graph.scopes import STANDARD_DOMAINS
@@ -69,8 +70,8 @@ def _coverage(
 ) -> Coverage:
     if key in rules:
         return _registered_coverage(operator, rules[key])
-    if key in definitions():
-        define = definitions()[key]
+    if key in definitions() or key == GRADIENT:
+        define = definitions().get(key, expand_gradients)
         return Coverage(operator, "expansion", _location(define), inspect.getdoc(define) or "")
     # The stubs of onnx lack both.
     schema: Any = schemas[key]

@@ -16,6 +16,7 @@ from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.coverage import check_coverage
+from whileback.gradient.gradient_nodes import expand_gradients
 from whileback.gradient.registry import lookup
 from whileback.gradient.selection import listed, select
 from whileback.graph.cleanup import clean
@@ -130,6 +131,7 @@ class _Transform:
         # The caps hold for what the rules emit, too, so that they come last.
         self._caps = (opset, ir_version)
         self.model = normalize(model, needs_expansion=lambda node: lookup(node) is None)
+        expand_gradients(self.model)
         dump(self.model, "1-normalize")
         graph = self.model.graph
         self.targets = select(self.model, of, "of")
