@@ -117,3 +117,13 @@ def test_unread_outputs_of_branches_go() -> None:
     }""")
     assert types(model) == ["If", "Sin", "Cos"]
     assert compile(model)(p=False, x=0.0)["y"] == 1.0
+
+
+def test_a_stack_of_the_numbers_of_the_trips() -> None:
+    model = cleaned("""(int64 M) => (int64[T] y) {
+      y = Loop(M, ) <body = b (int64 i, bool c) => (bool go, int64 row) {
+        go = Identity(c)
+        row = Identity(i)
+      }>
+    }""")
+    assert compile(model)(M=3)["y"].tolist() == [0, 1, 2]

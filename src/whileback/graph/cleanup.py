@@ -139,9 +139,10 @@ def _return_directly(body: ir.Graph) -> None:
     """Let the body of a `Loop` return a value itself instead of a copy of it.
 
     Every `Identity` costs a tenth of a microsecond in every trip. Only a `Loop` may return one of
-    its inputs, or one value twice.
+    its inputs, or one value twice. Of the number of the trip, returned as it is, ONNX Runtime 1.32
+    stacks the last one over and over.
     """
-    own = set(body.inputs).union(*(node.outputs for node in body))
+    own = set(body.inputs[1:]).union(*(node.outputs for node in body))
     for index, value in enumerate(body.outputs):
         node = value.producer()
         if node is not None and is_standard(node, "Identity") and node.inputs[0] in own:
