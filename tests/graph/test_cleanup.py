@@ -120,10 +120,10 @@ def test_unread_outputs_of_branches_go() -> None:
 
 
 def test_a_stack_of_the_numbers_of_the_trips() -> None:
-    model = cleaned("""(int64 M) => (int64[T] y) {
-      y = Loop(M, ) <body = b (int64 i, bool c) => (bool go, int64 row) {
+    model = cleaned("""(int64 M, bool k) => (int64[T] y) {
+      y = Loop(M, k) <body = b (int64 i, bool c) => (bool go, int64 row) {
         go = Identity(c)
         row = Identity(i)
       }>
     }""")
-    assert compile(model)(M=3)["y"].tolist() == [0, 1, 2]
+    assert compile(model)(M=3, k=True)["y"].tolist() == [0, 1, 2]
