@@ -11,11 +11,21 @@ import onnx_ir as ir
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
 
-__all__ = ["defaults_hidden", "fill_rank", "forget_guesses", "infer_rank", "is_misjudged", "joined"]
+__all__ = [
+    "defaults_hidden",
+    "fill_rank",
+    "forget_guesses",
+    "infer_rank",
+    "is_misjudged",
+    "joined",
+    "sizes_limited",
+]
 
 NewDim = Callable[[], ir.SymbolicDim]
 Held = Callable[[ir.Value], Sequence[int | ir.SymbolicDim] | None]
 
+# No tensor has more axes.
+MOST_AXES = 64
 BROADCASTING = frozenset(
     "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Expand Greater GreaterOrEqual Less "
     "LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum Where Xor".split()
@@ -37,6 +47,35 @@ def defaults_hidden(node: ir.Node) -> Iterator[None]:
     finally:
         for value, tensor in hidden:
             value.const_value = tensor
+
+
+class _TooManySizesError(Exception):
+    """A list of integers is too long to stand for the sizes of a tensor."""
+
+
+@contextmanager
+def sizes_limited(context: Any) -> Iterator[None]:
+    """Let the inference of one operator make up only so many sizes as a tensor can have.
+
+    It makes one up for each element of a list of integers, even if these are a billion numbers of
+    rows. What it has found before that is right.
+    """
+    left = iter(range(MOST_AXES))
+    make = context.new_symbolic_dim
+
+    def limited() -> ir.SymbolicDim:
+        if next(left, None) is None:
+            raise _TooManySizesError
+        dim: ir.SymbolicDim = make()
+        return dim
+
+    context.new_symbolic_dim = limited
+    try:
+        yield
+    except _TooManySizesError:
+        pass
+    finally:
+        context.new_symbolic_dim = make
 
 
 def is_misjudged(node: ir.Node) -> bool:
@@ -83,7 +122,8 @@ def _certain_rank(node: ir.Node) -> int | None:
         return ranks[0]
     if is_standard(node, "ConstantOfShape", "Expand"):
         length = shapes[-1][0] if shapes[-1] else None
-        return max(length, *ranks[:-1], 0) if isinstance(length, int) else None
+        if isinstance(length, int) and length <= MOST_AXES:
+            return max(length, *ranks[:-1], 0)
     return None
 
 

@@ -31,6 +31,7 @@ from whileback.graph.corrections import (
     forget_guesses,
     infer_rank,
     is_misjudged,
+    sizes_limited,
 )
 from whileback.graph.dims import (
     dims_if_kept,
@@ -223,7 +224,7 @@ class Shapes:
         It cannot always read those that it gives itself; then nothing is known of the outputs.
         """
         try:
-            with defaults_hidden(node):
+            with defaults_hidden(node), sizes_limited(self._context):
                 function(self._context, node)
         except (OpUsageError, ShapeInferenceError) as error:
             raise GraphError(

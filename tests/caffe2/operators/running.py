@@ -9,7 +9,7 @@ import pytest
 
 from whileback import compile
 from whileback.caffe2.reading import TensorSpec, read
-from whileback.errors import NetDefError
+from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
 
 Arrays = Mapping[str, np.ndarray]
@@ -36,6 +36,6 @@ def refusal(
     """What is said to operators that are refused when they are read."""
     ops = [ops] if isinstance(ops, OperatorDef) else ops
     known = {k: v if isinstance(v, TensorSpec) else TensorSpec.of(v) for k, v in given.items()}
-    with pytest.raises(NetDefError) as info:
+    with pytest.raises((NetDefError, UnsupportedError)) as info:
         read(NetDef(name="net", op=ops), known)
     return str(info.value)

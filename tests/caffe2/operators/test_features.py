@@ -7,7 +7,7 @@ import pytest
 from tests.caffe2.operators.makers import check_maker, operator
 
 from whileback.caffe2.reading import TensorSpec, read
-from whileback.errors import NetDefError
+from whileback.errors import UnsupportedError
 from whileback.formats.caffe2.caffe2_pb2 import NetDef
 
 FEEDS = {
@@ -25,7 +25,7 @@ def test_quant_decode(of: list[str]) -> None:
 def test_rows_alone_cannot_be_clipped() -> None:
     op = operator("EnsureClipped", ["book", "few", "many"], ["book"])
     specs = {name: TensorSpec.of(array) for name, array in FEEDS.items()}
-    with pytest.raises(NetDefError) as info:
+    with pytest.raises(UnsupportedError) as info:
         read(NetDef(name="net", op=[op]), specs)
     assert str(info.value) == (
         "EnsureClipped (writes 'book') cannot be read: it clips some rows alone. Use Clip, for all "

@@ -35,6 +35,5 @@ def test_an_optimizer_that_lacks_an_input() -> None:
     op = operator("Adagrad", ["w", "m", "g"], ["w", "m"])
     feeds = dict.fromkeys(["w", "m", "g"], np.ones(2, np.float32))
     assert refusal(op, feeds) == (
-        "Adagrad (writes 'w') needs 4 tensors, but was given 3: ['w', 'm', 'g']. Correct its "
-        "inputs."
+        "Adagrad (writes 'w') needs 4 inputs, but has 3: ['w', 'm', 'g']. Correct the net."
     )

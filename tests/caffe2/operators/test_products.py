@@ -99,6 +99,6 @@ def test_refused() -> None:
         "['x0', 'x1']. Give their shapes with --input."
     )
     groups = operator("LC", ["x0", "x1"], ["y"], kernel=2, group=2)
-    assert refusal(groups, feeds((2, 2, 3, 3), (2, 2, 2, 1, 2, 2))).endswith(
-        "LC (writes 'y') has 2 groups; split it into an LC for each."
+    assert refusal(groups, feeds((2, 2, 3, 3), (2, 2, 2, 1, 2, 2))) == (
+        "LC (writes 'y') cannot be read: it has 2 groups. Split it into an LC for each."
     )

@@ -49,8 +49,8 @@ def test_spatial_softmax_with_loss(weights: list[np.ndarray], of: list[str]) -> 
 def test_refused() -> None:
     op = operator("SpatialSoftmaxWithLoss", ["x", "t"], ["p", "loss"], order="NHWC")
     assert refusal(op, {"x": IMAGES, "t": PLACES}) == (
-        "SpatialSoftmaxWithLoss (writes 'p') cannot be read: "
-        "SpatialSoftmaxWithLoss (writes 'p') is there for the order NCHW alone."
+        "SpatialSoftmaxWithLoss (writes 'p') cannot be read: it is there for the order NCHW alone. "
+        "Transpose its inputs."
     )
     assert refusal(operator("Softmax", ["x"], ["p"], axis=2), {"x": X}) == (
         "Softmax (writes 'p') has axis 2 for a tensor of rank 2."

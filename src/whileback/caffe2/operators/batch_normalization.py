@@ -120,7 +120,8 @@ def spatial_bn_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> li
     (dY,) = output_gradients(grad, op, dys)
     if args.int("num_batches", 1) > 1:
         raise UnsupportedError(
-            f"{label(op)}: no gradient is known for a batch that is one of several (num_batches). Train with one."
+            f"{label(op)}: no gradient is known for a batch that is one of several (num_batches). "
+            "Train with one."
         )
     wanted = [X, scale, bias]
     if not args.bool("is_test", False):

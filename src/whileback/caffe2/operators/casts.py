@@ -38,9 +38,7 @@ def cast(op: Emitter, node: Operator) -> ir.Value:
     """Y = X as the type `to`, without what is behind the point for an integer."""
     to = type_argument(node.proto, "to", TensorProto.FLOAT)
     if to == TensorProto.STRING:
-        raise UnsupportedError(
-            f"{label(node.proto)} writes numbers as text, which nothing here does."
-        )
+        raise UnsupportedError("it writes numbers as text, which nothing here does.")
     dtype = numpy_dtype(to, label(node.proto))
     return op.cast(node.tensors(1)[0], ir.DataType.from_numpy(dtype))
 

@@ -40,12 +40,11 @@ def gradient_reads(reads: str, *types: str) -> None:
     def gradient(op: Emitter, node: Operator) -> list[ir.Value]:
         """dX, by the rules of the operators that X becomes Y by."""
         given = dict(zip(order, node.tensors(len(order)), strict=True))
-        function = OperatorDef(
-            type=node.type.removesuffix("Gradient"), input=["X"], output=["Y"], arg=node.proto.arg
-        )
+        blob = node.proto.input[order.index("X")]
 
         def forward(op: Emitter, X: ir.Value) -> ir.Value:
-            Y = lowerings[function.type](op, Operator(function, [X]))
+            function = node.forward([blob], [X])
+            Y = lowerings[function.type](op, function)
             assert isinstance(Y, ir.Value)
             return Y
 

@@ -10,7 +10,6 @@ from whileback.caffe2.operators.registry import Operator, gradient_operator, low
 from whileback.caffe2.operators.windows import unfold, window_over
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import UnsupportedError
-from whileback.formats.caffe2.arguments import label
 
 TYPES = ("LC", "LC1D", "LC2D", "LC3D")
 
@@ -21,9 +20,7 @@ def locally_connected(op: Emitter, node: Operator) -> ir.Value:
     X, W = node.tensors(2)
     groups = node.args.int("group", 1)
     if groups != 1:
-        raise UnsupportedError(
-            f"{label(node.proto)} has {groups} groups; split it into an LC for each."
-        )
+        raise UnsupportedError(f"it has {groups} groups. Split it into an LC for each.")
     return _locally_connected(op, node, X, W, node.optional(2))
 
 

@@ -49,6 +49,24 @@ class Operator:
         """Return the input, or None where the operator was given fewer."""
         return self.inputs[index] if index < len(self.inputs) else None
 
+    def forward(
+        self, blobs: Sequence[str], inputs: Sequence[ir.Value], results: int = 1
+    ) -> Operator:
+        """Return the operator that this one is the gradient of; messages still name this one.
+
+        Args:
+            blobs: what it reads.
+            inputs: the tensors in them.
+            results: how many outputs it has.
+        """
+        proto = OperatorDef()
+        proto.CopyFrom(self.proto)
+        proto.input[:] = blobs
+        found = Operator(proto, inputs)
+        found.type = self.type.removesuffix("Gradient")
+        found.outputs = [f"Y{k}" for k in range(results)]
+        return found
+
     def tensors(self, count: int) -> list[ir.Value]:
         """Return the first inputs, which are needed.
 

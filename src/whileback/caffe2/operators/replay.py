@@ -58,13 +58,13 @@ def replayed_gradient(reads: str, gives: str, *types: str) -> None:
         values = dict(zip(order, node.tensors(max(needed, len(node.inputs))), strict=False))
         read = sorted(name for name in values if name.startswith("X"))
         dys = [values[name] for name in sorted(values) if name.startswith("d")]
-        forward = OperatorDef(type=node.type.removesuffix("Gradient"), arg=node.proto.arg)
-        forward.input.extend(read)
-        forward.output.extend(f"Y{k}" for k in range(len(dys)))
+        names = dict(zip(order, node.proto.input, strict=False))
+        blobs = [names[name] for name in read]
 
         def function(op: Emitter, *own: ir.Value) -> Any:
             inputs = values | dict(zip(given, own, strict=True))
-            return lowerings[forward.type](op, Operator(forward, [inputs[name] for name in read]))
+            forward = node.forward(blobs, [inputs[name] for name in read], len(dys))
+            return lowerings[forward.type](op, forward)
 
         return op.pullback(function, [values[name] for name in given], dys)
 

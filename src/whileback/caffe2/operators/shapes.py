@@ -25,6 +25,7 @@ __all__ = [
 
 # A few bytes of a net can ask for any number of elements; of more than these none is made.
 MOST_ELEMENTS = 2**31
+MOST_AXES = 64
 
 
 def known_rank(node: Operator, value: ir.Value) -> int:
@@ -94,8 +95,14 @@ def channel_axis(node: Operator) -> int:
 def check_size(node: Operator, shape: Sequence[int]) -> None:
     """Refuse a result that no computer should be asked for.
 
-    Raises: NetDefError if a dimension is negative, or if there are more than MOST_ELEMENTS.
+    Raises: NetDefError if a dimension is negative, or if there are more than MOST_ELEMENTS, or
+        more axes than a tensor can have.
     """
+    if len(shape) > MOST_AXES:
+        raise NetDefError(
+            f"{label(node.proto)} would make a tensor of {len(shape)} axes; the limit is "
+            f"{MOST_AXES}. Correct the shape."
+        )
     if any(dim < 0 for dim in shape):
         raise NetDefError(f"{label(node.proto)} has a negative dimension in shape {list(shape)}.")
     if math.prod(shape) > MOST_ELEMENTS:

@@ -15,7 +15,7 @@ from whileback.caffe2.operators.registry import Gradients, Operator, gradient_op
 from whileback.caffe2.operators.shapes import axis_argument, matrix
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import UnsupportedError
-from whileback.formats.caffe2.arguments import Arguments, label
+from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
 # The label of a place that does not count.
@@ -91,7 +91,7 @@ def _spatial_share(
 ) -> ir.Value:
     """Return weight / Σ weight for each place, without those of the label -1."""
     if node.args.string("order", "NCHW") != "NCHW":
-        raise UnsupportedError(f"{label(node.proto)} is there for the order NCHW alone.")
+        raise UnsupportedError("it is there for the order NCHW alone. Transpose its inputs.")
     labels = op.Unsqueeze(op.cast(labels, ir.DataType.INT64), [1])
     factors = op.cast(op.Not(op.Equal(labels, DONT_CARE)), P)
     if weights is not None:

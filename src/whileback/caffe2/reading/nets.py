@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from whileback.caffe2.operators.counts import check_counts
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import Arguments, label, subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
@@ -98,6 +99,7 @@ def _block(net: NetDef, depth: int, conditions: int) -> Block:
             name: _block(inner, depth + 1, conditions + (name == "cond_net"))
             for name, inner in subnets(op)
         }
+        check_counts(op)
         step = Step(op, nets)
         if op.type in _CHECKS:
             _CHECKS[op.type](step)

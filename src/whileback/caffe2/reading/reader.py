@@ -13,9 +13,10 @@ from whileback.caffe2.operators.registry import Operator, lowerings
 from whileback.caffe2.reading.cells import Cell, Scope, Workspace
 from whileback.caffe2.reading.contents import Clash, Content, Lost, State
 from whileback.caffe2.reading.emitter import Emitter
+from whileback.caffe2.reading.misfits import misfit
 from whileback.caffe2.reading.nets import Block, Step
 from whileback.caffe2.reading.stacks import Stack
-from whileback.errors import NetDefError, UnsupportedError, WhilebackError
+from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
@@ -170,8 +171,10 @@ class Reader:
             results = lowerings[op.type](self.op, node)
         except NetDefError:
             raise
-        except (WhilebackError, IndexError, ValueError) as error:
-            raise NetDefError(f"{label(op)} cannot be read: {error}") from error
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{label(op)} cannot be read: {error}") from error
+        except Exception as error:  # A lowering takes for granted what most operators fulfil.
+            raise misfit(node, error) from error
         results = [results] if results is None or isinstance(results, ir.Value) else list(results)
         for name, result in zip(op.output, results, strict=False):
             if result is not None:

@@ -149,7 +149,7 @@ class Arguments:
 def _integer(arg: Argument) -> int | None:
     if arg.HasField("i"):
         return arg.i
-    return int(arg.f) if arg.HasField("f") and arg.f == int(arg.f) else None
+    return int(arg.f) if arg.HasField("f") and arg.f.is_integer() else None
 
 
 def _truth(arg: Argument) -> bool | None:
