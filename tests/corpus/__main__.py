@@ -12,11 +12,16 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import onnxruntime  # noqa: F401
 from tests.corpus.cases import cases
 from tests.corpus.columns import COLUMNS, Task, verdict
 from tests.corpus.table import page
 from tests.corpus.verdicts import Verdict
 from tests.corpus.workers import run
+
+# Loaded before processes start: files that change meanwhile do not matter.
+from whileback.engines import onnxruntime as _runtime  # noqa: F401
+from whileback.engines import reference as _reference  # noqa: F401
 
 _SECONDS = 120
 _BAD = ("wrong", "refused")
