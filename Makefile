@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test corpus lint bench clean
 
 setup: $(VENV)/ready
 
@@ -23,6 +23,9 @@ demo: setup
 
 test: setup
 	$(BIN)/pytest --numprocesses $(WORKERS)
+
+corpus: setup
+	$(BIN)/python -m tests.corpus --processes $(WORKERS) --write docs/corpus.md
 
 lint: setup
 	$(BIN)/ruff format --check
