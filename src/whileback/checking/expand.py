@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from whileback.checking.expand_elementwise import ELEMENTWISE
 from whileback.checking.expand_normalization import NORMALIZATION
+from whileback.checking.expand_resize import RESIZE
 from whileback.checking.expand_rnn import RNN
 from whileback.checking.expand_windows import WINDOWS
 from whileback.checking.expansion import Expansion, UnknownRankError
@@ -22,7 +23,13 @@ from whileback.graph.shapes import Shapes
 
 __all__ = ["expand"]
 
-EXPANSIONS: dict[str, Expansion] = {**ELEMENTWISE, **NORMALIZATION, **RNN, **WINDOWS}
+EXPANSIONS: dict[str, Expansion] = {
+    **ELEMENTWISE,
+    **NORMALIZATION,
+    **RESIZE,
+    **RNN,
+    **WINDOWS,
+}
 
 
 def expand(model: ir.Model, shapes: Shapes) -> None:
