@@ -45,6 +45,7 @@ def test_rounding_is_part_of_the_error():
         lambda t: max(t, 0.0),
         lambda t: max(t, 0.0) + math.exp(t),
         lambda t: 1.0 if t > 0 else 0.0,
+        lambda t: math.exp(t) + float(np.sign(t)),
         lambda t: math.sqrt(abs(t)),
         lambda t: 1 / t if t else math.inf,
         lambda t: math.nan,

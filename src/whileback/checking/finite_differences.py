@@ -92,4 +92,6 @@ def _at(function: Callable[[float], float], middle: float, step: float, size: fl
     # Between smooth sides the one-sided slopes approach each other in proportion to the step.
     gap, near_gap = abs(right - left), abs(near_right - near_left)
     kink = near_gap > 0.75 * gap and near_gap > 100 * noise + 1e-6 * abs(value)
-    return Derivative(value, error, kink)
+    # At a jump, slopes double with steps of half the size; from its middle both sides do alike.
+    jump = abs(narrow) > 1.5 * abs(wide) and abs(narrow - wide) > 100 * noise
+    return Derivative(value, error, kink or jump)
