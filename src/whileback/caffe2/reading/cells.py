@@ -102,7 +102,6 @@ class Scope:
         kept: the columns of the table, in this reading of the net: the blobs that a gradient `Do`
             reads of a workspace, and `BELOW` if there is one.
         left: the workspace that each `Do` leaves.
-        reused: whether a `Do` goes on with the workspace on top.
     """
 
     kinds: dict[str, Kind] = field(
@@ -110,7 +109,6 @@ class Scope:
     )
     kept: dict[str, Kind] = field(default_factory=dict)
     left: dict[Step, Workspace] = field(default_factory=dict)
-    reused: bool = False
     _locals: dict[tuple[int | None, str], Cell] = field(default_factory=dict)
 
     def local(self, depth: int | None, name: str) -> Cell:

@@ -32,7 +32,7 @@ class Plan:
         carried: those that it was not plain from its nets that it writes.
         loose: the axes whose sizes change; None if the rank does.
         clashing: those whose type changes.
-        spent: scopes from which a trip takes a workspace, where the one below is used again.
+        spent: scopes from which a trip takes a workspace, in nets that use workspaces again.
         growing: scopes whose tables a trip reads and adds rows to.
         workspace: the blobs that exist only in the body, where it has its own.
     """
@@ -135,7 +135,7 @@ class Loop:
         """Note how a trip uses a scope, where that matters; tell whether it was not known."""
         plan, start = self.plan, begin.table.start
         known = (cell in plan.spent, cell in plan.growing)
-        if cell.scope.reused and begin.is_live and not end.is_live:
+        if self.outside.session.reuses and begin.is_live and not end.is_live:
             plan.spent.add(cell)
         if start is not None and start.read and end.table.added(begin.table) != ():
             plan.growing.add(cell)

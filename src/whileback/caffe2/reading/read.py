@@ -15,11 +15,11 @@ from whileback.caffe2.operators.registry import lowerings
 from whileback.caffe2.reading import branches as _branches  # noqa: F401
 from whileback.caffe2.reading import counters as _counters  # noqa: F401
 from whileback.caffe2.reading import recurrent_gradient as _recurrent  # noqa: F401
-from whileback.caffe2.reading import scopes as _scopes  # noqa: F401
 from whileback.caffe2.reading import whiles as _whiles  # noqa: F401
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.caffe2.reading.nets import Block, parse
 from whileback.caffe2.reading.reader import Reader, Session, controls
+from whileback.caffe2.reading.scopes import reuses
 from whileback.caffe2.reading.trim import trim
 from whileback.errors import ArgumentError, UnsupportedError, nearest
 from whileback.formats.caffe2.caffe2_pb2 import NetDef
@@ -93,7 +93,7 @@ def read(
     """
     block = parse(net)
     _check_readable(block)
-    session = Session()
+    session = Session(reuses=any(map(reuses, block.walk())))
     while True:
         reader = _begun(session, block, inputs, constants or {})
         reader.run(block)

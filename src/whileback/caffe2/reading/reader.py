@@ -32,7 +32,7 @@ class Session:
         plans: what was found out of each loop.
         wanted: what turned out to be needed of workspaces that were left without keeping it; the
             net must be read once more.
-        again: whether it must be read once more for another reason.
+        reuses: whether any `Do` goes on with a workspace.
         graph: the graph of the model.
         given: the blobs of the net itself that are there before it runs.
         versions: the tensors that are then written to each of its blobs.
@@ -41,7 +41,7 @@ class Session:
     workspace: Workspace = field(default_factory=Workspace)
     plans: dict[Step, Any] = field(default_factory=dict)
     wanted: list[tuple[Scope, str]] = field(default_factory=list)
-    again: bool = False
+    reuses: bool = False
     graph: ir.Graph | None = None
     given: Sequence[str] = ()
     versions: dict[str, list[ir.Value]] = field(default_factory=dict)
@@ -56,8 +56,8 @@ class Session:
         """Tell whether all was kept that was needed; else it will be the next time."""
         for scope, name in self.wanted:
             scope.kept[name] = scope.kinds[name]
-        complete = not self.wanted and not self.again
-        self.wanted, self.again = [], False
+        complete = not self.wanted
+        self.wanted = []
         return complete
 
 

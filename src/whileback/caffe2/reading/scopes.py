@@ -22,7 +22,12 @@ from whileback.caffe2.reading.tables import vacant
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 
-__all__: list[str] = []
+__all__ = ["reuses"]
+
+
+def reuses(step: Step) -> bool:
+    """Tell whether an operator is a `Do` that goes on with the workspace that is there."""
+    return step.proto.type == "Do" and step.args.bool("reuse_workspace", False)
 
 
 def _create_scope(reader: Reader, step: Step) -> None:
@@ -66,8 +71,9 @@ def _do(reader: Reader, step: Step) -> None:
         frame.restore()
         frame.run()
         result = frame.popped()
-    elif step.args.bool("reuse_workspace", False) and stack.depth != 0:
+    elif reuses(step) and stack.depth != 0:
         frame = _Frame(reader, step, stack, on_top=True)
+        frame.check_live()
         frame.run()
         result = frame.replaced()
     else:
@@ -144,6 +150,14 @@ class _Frame:
             held = Stack.empty(self.reader.op, cell.scope.kept)
         return replace(held, top=value, depth=None, workspaces=())
 
+    def check_live(self) -> None:
+        """Refuse to go on with a workspace if its blobs have been used for another one."""
+        if not self.stack.is_live:
+            raise UnsupportedError(
+                f"{label(self.step.proto)} goes on with a workspace of scope '{self.cell.name}' "
+                "after the one above it was taken. Use a scope for each of them."
+            )
+
     def run(self) -> None:
         """Bind names to outer blobs and run the net."""
         self._bind()
@@ -186,13 +200,6 @@ class _Frame:
 
     def replaced(self) -> Stack:
         """Return the stack with what the topmost workspace is now."""
-        if not self.scope.reused:
-            self.scope.reused = self.reader.session.again = True
-        if not self.stack.is_live:
-            raise UnsupportedError(
-                f"{label(self.step.proto)} goes on with a workspace of scope '{self.cell.name}' "
-                "after the one above it was taken. Use a scope for each of them."
-            )
         stack, columns = self._left(), self._columns()
         if BELOW in self.scope.kept:
             return stack.replaced(self.reader.op, columns)
@@ -253,7 +260,7 @@ class _Frame:
 
         Where nothing runs more than once, a workspace can be used again with all that it held.
         """
-        if self._lasts() or self.scope.reused:
+        if self._lasts() or self.reader.session.reuses:
             return
         for cell in self.workspace.own.values():
             held = self.reader.state.pop(cell, None)

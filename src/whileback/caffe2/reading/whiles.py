@@ -73,7 +73,8 @@ class _OnnxWhile:
         self.has_scopes = not step.args.bool("disable_scopes", False)
         workspace = Plan.of(reader, step).workspace if self.has_scopes else reader.workspace
         self.inside = reader.within(workspace)
-        self.number, self.condition, *self.carried = self.block.inputs
+        self.number, self.condition, *carried = self.block.inputs
+        self.carried = carried[: step.args.int("num_loop_carried_deps", len(self.proto.input) - 2)]
 
     def written(self) -> list[Cell]:
         """Return the blobs that the body may write."""
@@ -111,11 +112,11 @@ class _OnnxWhile:
         inside, (condition, *outputs) = loop.body.within(self.inside.workspace), self.block.outputs
         inside.write(self.number, loop.trip)
         inside.run(self.block)
-        inside.write(self.number, inside.op.Add(loop.trip, 1))
         inside.write(self.condition, inside.tensor(self.proto, condition))
         for inner, name in zip(self.carried, outputs, strict=False):
             inside.write(inner, inside.tensor(self.proto, name))
         rows = [inside.tensor(self.proto, name) for name in outputs[len(self.carried) :]]
+        inside.write(self.number, inside.op.Add(loop.trip, 1))
         proceed = self._decides(first_element(inside, self.step, self.condition))
         if self.has_scopes:
             for name in inside.workspace.own.keys() - self.block.inputs:
@@ -124,10 +125,10 @@ class _OnnxWhile:
 
     def end(self, stacks: list[ir.Value]) -> None:
         """Write the outputs. Rows with one element along their first axis lie along it."""
-        names = iter(self.proto.output)
+        names = self.proto.output
         for inner, name in zip(self.carried, names, strict=False):
             self.reader.write(name, self.inside.tensor(self.proto, inner))
-        for name, stack in zip(names, stacks, strict=True):
+        for name, stack in zip(names[len(self.carried) :], stacks, strict=True):
             along = stack.shape is not None and len(stack.shape) > 1 and stack.shape[1] == 1
             self.reader.write(name, self.reader.op.Squeeze(stack, [1]) if along else stack)
 
