@@ -81,7 +81,9 @@ def test_kinks_close_by_are_not_taken_for_rounding():
         (lambda t: math.sqrt(t) if t >= 0 else math.nan, math.inf),
         (lambda t: math.acosh(1 + t) if t >= 0 else math.nan, math.inf),
         (lambda t: math.acos(1 + t) if t <= 0 else math.nan, -math.inf),
+        (lambda t: -(t**0.8) if t >= 0 else math.nan, -math.inf),
         (lambda t: math.nan if t < 0 else t, math.nan),
+        (lambda t: math.nan if t < 0 else math.sin(100 * t), math.nan),
         (lambda t: math.nan if t < 0 else float(t > 0), math.nan),
     ],
 )
