@@ -48,6 +48,16 @@ def test_types_that_differ_may_be_overwritten() -> None:
     assert run(made, GIVEN)["t"] == np.tanh(np.float32(2))
 
 
+def test_types_that_differ_are_no_output() -> None:
+    assert list(reading(net(BY_TURNS, op("Tanh", "y", "z")), GIVEN).outputs) == ["z"]
+    with pytest.raises(UnsupportedError) as info:
+        reading(net(BY_TURNS), GIVEN, outputs=["t"])
+    assert str(info.value) == (
+        "Net 'net' leaves FLOAT or INT32 in blob 't', depending on how a condition or a loop went; "
+        "an output of a model has one type."
+    )
+
+
 def test_types_that_differ_cannot_be_read() -> None:
     with pytest.raises(UnsupportedError) as info:
         reading(net(BY_TURNS, op("Copy", "t", "z")), GIVEN)

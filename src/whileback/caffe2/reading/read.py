@@ -16,12 +16,13 @@ from whileback.caffe2.reading import branches as _branches  # noqa: F401
 from whileback.caffe2.reading import counters as _counters  # noqa: F401
 from whileback.caffe2.reading import recurrent_gradient as _recurrent  # noqa: F401
 from whileback.caffe2.reading import whiles as _whiles  # noqa: F401
+from whileback.caffe2.reading.contents import Clash
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.caffe2.reading.nets import Block, parse
 from whileback.caffe2.reading.reader import Reader, Session, controls
 from whileback.caffe2.reading.scopes import reuses
 from whileback.caffe2.reading.trim import trim
-from whileback.errors import ArgumentError, UnsupportedError, nearest
+from whileback.errors import ArgumentError, NetDefError, UnsupportedError, nearest
 from whileback.formats.caffe2.caffe2_pb2 import NetDef
 from whileback.graph.cleanup import clean
 from whileback.graph.dims import given_symbols
@@ -93,14 +94,29 @@ def read(
     """
     block = parse(net)
     _check_readable(block)
-    session = Session(reuses=any(map(reuses, block.walk())))
-    while True:
-        reader = _begun(session, block, inputs, constants or {})
-        reader.run(block)
-        if session.is_complete():
-            break
+    reader = _read(block, inputs, constants or {})
     found = _outputs(reader, block, outputs)
     return _finished(reader, found, keep_unused_inputs)
+
+
+def _read(
+    block: Block, inputs: Mapping[str, TensorSpec], constants: Mapping[str, np.ndarray]
+) -> Reader:
+    """Return a reader that has run the net: again and again until it keeps all that it needs.
+
+    What goes wrong may do so only because something was not kept.
+    """
+    session = Session(reuses=any(map(reuses, block.walk())))
+    while True:
+        reader = _begun(session, block, inputs, constants)
+        try:
+            reader.run(block)
+        except (NetDefError, UnsupportedError):
+            if session.is_complete():
+                raise
+            continue
+        if session.is_complete():
+            return reader
 
 
 def _check_readable(block: Block) -> None:
@@ -141,6 +157,7 @@ def _begun(
         value.shape = ir.Shape(array.shape)
         graph.register_initializer(value)
         reader.state[reader.cell(name)] = value
+    op.shapes.reserve(graph)
     op.find_sizes()
     return reader
 
@@ -153,6 +170,11 @@ def _outputs(reader: Reader, block: Block, wanted: Sequence[str] | None) -> dict
         content = reader.content(name)
         if isinstance(content, ir.Value):
             found[name] = content
+        elif wanted and isinstance(content, Clash):
+            raise UnsupportedError(
+                f"Net '{block.name}' leaves {content.types} in blob '{name}', depending on how a "
+                "condition or a loop went; an output of a model has one type."
+            )
         elif wanted:
             raise ArgumentError(
                 f"Net '{block.name}' leaves no tensor in blob '{name}'; {nearest(name, written)}"
