@@ -86,8 +86,13 @@ def test_an_initializer_that_nothing_else_reads():
     assert [slope.derivative.value for slope in slopes] == [0, 0]
 
 
-def test_a_move_that_changes_a_shape_is_a_kink():
-    text = "(float start, float end, float delta) => (float[N] y) { y = Range(start, end, delta) }"
+@pytest.mark.parametrize(("output", "node"), [("N", "y = Identity(r)"), ("3", "y = Add(r, w)")])
+def test_a_move_that_changes_a_shape_is_a_kink(output, node):
+    """So it is where nothing fits any more."""
+    text = (
+        f"(float start, float end, float delta) => (float[{output}] y) <float[3] w = {{1, 2, 3}}> "
+        f"{{ r = Range(start, end, delta) {node} }}"
+    )
     feeds = {"start": np.float32(0), "end": np.float32(1.5), "delta": np.float32(0.5)}
     at = point(text, ["y"], ["end"], feeds)
     (slope,) = at.slopes("end", 1, 1)

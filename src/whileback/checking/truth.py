@@ -81,13 +81,17 @@ class Truth:
     ) -> Callable[[float], float]:
         """Return Σ cotangent·of as a function of how far the value is moved along a direction.
 
-        Where that changes a shape, as the end of a `Range` can, it is no number.
+        Where that changes a shape, as the end of a `Range` can, it is no number; nor where then
+        nothing fits any more.
         """
         wide = widened(feeds)
         weights = [np.asarray(cotangents[name], np.float64) for name in self.of]
 
         def projected(step: float) -> float:
-            results = self._run(wide, {name: step * direction})
+            try:
+                results = self._run(wide, {name: step * direction})
+            except EngineError:
+                return np.nan
             if any(w.shape != np.shape(v) for w, v in zip(weights, results, strict=False)):
                 return np.nan
             return float(sum(np.vdot(w, v) for w, v in zip(weights, results, strict=False)))
