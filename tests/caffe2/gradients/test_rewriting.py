@@ -203,14 +203,23 @@ class TestONNXWhile:
         assert found["v"] == 2.0 * 3.0**2
         assert found[gradients["y"]] == 2 * 2.0 * 3.0
 
+    def test_inputs_that_are_not_carried(self) -> None:
+        body = net("body", make("Mul", "a a", "b"), inputs="i condition a", outputs="condition b")
+        args = {"num_loop_carried_deps": 1, "has_trip_count": 1}
+        given = net("main", make("ONNXWhile", "n c a x", "u", body=body, **args))
+        result, gradients = add_gradient_operators(given, {"u": "gu"}, wrt=["a", "x"])
+        feeds = {"a": np.array([2.0]), "x": np.array([3.0]), "gu": np.array([1.0])}
+        feeds |= {"n": np.array([2]), "c": np.array([True])}
+        found = run(result, feeds)
+        assert (found["u"], found[gradients["a"]], found[gradients["x"]]) == (16.0, 32.0, 0.0)
+
     def test_a_body_that_does_not_fit(self) -> None:
         op = make("ONNXWhile", "n c x y", "u v", body=self.body)
         with pytest.raises(NetDefError) as caught:
             add_gradient_operators(net("main", op), {"v": "gv"})
         assert str(caught.value) == (
-            "ONNXWhile (writes 'u') carries 2 blobs; its body needs the external inputs iteration, "
-            "condition and these, but has ['i', 'condition', 'a', 'b', 'limit'], and the external "
-            "outputs condition and these, but has ['go', 'b', 'c', 'limit']."
+            "ONNXWhile (writes 'u') has 4 inputs and carries 2 blobs, but its body 'body' has 5 in "
+            "external_input: these must be the iteration, the condition and each carried blob."
         )
 
 
@@ -237,7 +246,7 @@ class TestMalformed:
             ),
             (
                 make("If", "", "y", then_net=body),
-                "If (writes 'y') has no condition: it needs an input.",
+                "If (writes 'y') needs 1 or more inputs, but has 0: []. Correct the net.",
             ),
             (make("If", "c", "y"), "If (writes 'y') needs the argument 'then_net', a net."),
             (make("While", "c", "y"), "While (writes 'y') needs the argument 'loop_net', a net."),

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from whileback.caffe2.gradients.emission import zeros_to
-from whileback.caffe2.gradients.regions import Control, Frame, Node, Region, Value
+from whileback.caffe2.gradients.regions import Control, Frame, Node, Region, Value, plain
 from whileback.caffe2.operators.registry import (
+    GradientMaker,
     Gradients,
     Slices,
     add_argument,
     gradient_operators,
     no_gradient,
 )
-from whileback.errors import NoGradientError
+from whileback.caffe2.reading.misfits import misfit
+from whileback.errors import NetDefError, NoGradientError, WhilebackError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 from whileback.graph.names import Names
@@ -47,7 +48,7 @@ class Session:
 
     def fresh(self, base: str) -> str:
         """Return a new name; versions of blobs in it go, and so do endings given before."""
-        base = re.sub("⟨[^⟩]*⟩", "", self.own.get(base, base))
+        base = plain(self.own.get(base, base))
         name = self.names.fresh(base)
         self.own[name] = base
         return name
@@ -169,12 +170,11 @@ class Backward:
         if op.type == "Cast" and not self._casts_float(node, op):
             return
         grad = Gradients(self.fresh)
-        found = maker(grad, op, self._all_dense(node, dys))
+        found = _made(maker, grad, op, self._all_dense(node, dys))
         for each in grad.ops:
             if op.HasField("device_option") and not each.HasField("device_option"):
                 each.device_option.CopyFrom(op.device_option)
         self.ops += grad.ops
-        found = [found] if found is None or isinstance(found, str | Slices) else list(found)
         for value, gradient in zip(node.inputs, found, strict=False):
             self.add(value, gradient)
 
@@ -202,6 +202,20 @@ class Backward:
         given = {value.blob: dy for value, dy in dense if dy is not None}
         for blob, gradient in control_gradients[node.op.type](self, node, given).items():
             self.add(node.entry[blob], gradient)
+
+
+def _made(
+    maker: GradientMaker, grad: Gradients, op: OperatorDef, dys: Sequence[str | None]
+) -> Sequence[Gradient | None]:
+    """Return the gradient of each input of an operator, whose maker emits what computes them."""
+    try:
+        found = maker(grad, op, dys)
+    except WhilebackError as error:
+        raise type(error)(plain(str(error))) from error
+    except Exception as error:  # A maker takes for granted what most operators fulfil.
+        wrong = misfit(op, "differentiated", map(repr, op.input), error)
+        raise NetDefError(plain(str(wrong))) from error
+    return [found] if found is None or isinstance(found, str | Slices) else list(found)
 
 
 # For a control operator, and the gradients of what it writes, by blob: emits its gradient, and

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 
-from whileback.errors import NetDefError
-from whileback.formats.caffe2.arguments import Arguments, add_argument, label, subnets
+from whileback.caffe2.reading.nets import Step
+from whileback.formats.caffe2.arguments import add_argument, subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
 
 __all__ = [
@@ -30,39 +30,13 @@ def is_forward_do(op: OperatorDef) -> bool:
 
 
 def scope_of(op: OperatorDef) -> str:
-    """Return the blob that holds the scope of a `Do`.
-
-    Raises: NetDefError if it is not its last input and its last output.
-    """
-    if not op.input or not op.output or op.input[-1] != op.output[-1]:
-        raise NetDefError(
-            f"{label(op)} must name its scope as its last input and as its last output, but has "
-            f"the inputs {list(op.input)} and the outputs {list(op.output)}."
-        )
+    """Return the blob that holds the scope of a `Do`."""
     return op.input[-1]
 
 
 def bindings(op: OperatorDef) -> dict[str, str]:
-    """Return the outer blob that each bound name inside a `Do` stands for.
-
-    Raises: NetDefError if the arguments contradict each other.
-    """
-    scope_of(op)
-    outer = [*op.input[:-1], *op.output[:-1]]
-    args = Arguments(op)
-    inner, indices = args.names("inner_blobs", []), args.ints("outer_blobs_idx", [])
-    if len(inner) != len(indices):
-        raise NetDefError(
-            f"{label(op)} has {len(inner)} names in 'inner_blobs', but {len(indices)} numbers in "
-            "'outer_blobs_idx'; each name needs one."
-        )
-    for name, index in zip(inner, indices, strict=True):
-        if not 0 <= index < len(outer):
-            raise NetDefError(
-                f"{label(op)} binds '{name}' to blob {index} of its inputs and outputs, of which "
-                f"there are {len(outer)}."
-            )
-    return {name: outer[index] for name, index in zip(inner, indices, strict=True)}
+    """Return the outer blob that each bound name inside a `Do` stands for."""
+    return Step(op, {}).bindings
 
 
 def bind(op: OperatorDef, outer: Mapping[str, str], read: Set[str], written: Set[str]) -> None:

@@ -14,6 +14,7 @@ from whileback.caffe2.gradients.nesting import limited
 from whileback.caffe2.gradients.parsing import NETS, Parser
 from whileback.caffe2.gradients.regions import Control, Frame
 from whileback.caffe2.gradients.rewriting import Rewriter
+from whileback.caffe2.reading.nets import parse
 from whileback.errors import ArgumentError, NetDefError
 from whileback.formats.caffe2.arguments import Arguments, label, subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
@@ -241,9 +242,8 @@ def _check_given(op: OperatorDef, g_output: Sequence[str | None]) -> None:
 
 
 def _check_form(op: OperatorDef) -> None:
-    """Raise NetDefError if a gradient cannot be made of an operator by itself."""
-    if not op.input:
-        raise NetDefError(f"{label(op)} has no inputs. Its first one must be its condition.")
+    """Raise NetDefError if an operator is malformed, or has no gradient by itself."""
+    parse(NetDef(op=[op]))
     if op.type != "While":
         return
     body = Arguments(op).net("loop_net")

@@ -20,6 +20,7 @@ from whileback.caffe2.gradients.regions import Region, Value
 from whileback.caffe2.gradients.rewriting import Rewriter, complete
 from whileback.caffe2.gradients.types import may_be_float
 from whileback.caffe2.operators.registry import Slices
+from whileback.caffe2.reading.nets import parse
 from whileback.errors import ArgumentError, nearest
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, TensorProto
 
@@ -78,6 +79,7 @@ def add_gradient_operators(
     if not ys:
         raise ArgumentError("There is nothing to differentiate: 'ys' names no blob.")
     named = [*ys, *(ys.values() if isinstance(ys, Mapping) else ()), *(wrt or ())]
+    parse(net)
     parser = Parser(net, named)
     region = parser.main(net, named)
     given = {*net.external_input, *region.entered}

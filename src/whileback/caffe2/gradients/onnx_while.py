@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whileback.errors import NetDefError
-from whileback.formats.caffe2.arguments import Arguments, add_argument, label
+from whileback.caffe2.reading.nets import carried_count
+from whileback.formats.caffe2.arguments import Arguments, add_argument
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 
 __all__ = ["expanded", "has_scans"]
@@ -14,24 +14,16 @@ __all__ = ["expanded", "has_scans"]
 
 def has_scans(op: OperatorDef) -> bool:
     """Tell whether an ONNXWhile collects values of its trips, beside the carried ones."""
-    return len(op.output) > len(op.input) - 2
+    return len(op.output) > carried_count(op)
 
 
 def expanded(op: OperatorDef) -> NetDef:
     """Return a net that computes what an ONNXWhile without collected values computes.
 
     Its blobs are those of the operator, and others whose names begin with `loop/`.
-
-    Raises: NetDefError if the body does not fit the operator.
     """
     args = Arguments(op)
-    body, carried = args.net("body"), list(op.input[2:])
-    if len(body.external_input) != len(op.input) or len(body.external_output) <= len(carried):
-        raise NetDefError(
-            f"{label(op)} carries {len(carried)} blobs; its body needs the external inputs "
-            f"iteration, condition and these, but has {list(body.external_input)}, and the "
-            f"external outputs condition and these, but has {list(body.external_output)}."
-        )
+    body, carried = args.net("body"), op.input[2 : 2 + carried_count(op)]
     cells = [f"loop/carried_{place}" for place in range(len(carried))]
     net = NetDef(name=f"{body.name}_loop")
     net.op.extend(

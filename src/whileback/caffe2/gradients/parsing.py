@@ -15,8 +15,7 @@ from whileback.caffe2.gradients.bindings import (
 from whileback.caffe2.gradients.onnx_while import expanded, has_scans
 from whileback.caffe2.gradients.regions import Control, Frame, Node, Region
 from whileback.caffe2.gradients.workspaces import Workspace
-from whileback.errors import NetDefError
-from whileback.formats.caffe2.arguments import Arguments, label
+from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from whileback.graph.names import Names
 
@@ -83,8 +82,6 @@ class Parser:
             frame.owner = node
             node.frames[name] = frame
         if op.type != "Do":
-            if not op.input:
-                raise NetDefError(f"{label(op)} has no condition: it needs an input.")
             node.condition = region.read(op.input[0])
         _connect(region, node)
         region.nodes.append(node)

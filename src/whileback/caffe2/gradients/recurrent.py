@@ -6,13 +6,13 @@ another one, it lacks a part. It is made anew here, from the step net.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from whileback.caffe2.gradients.emission import copy_to, pruned
 from whileback.caffe2.gradients.finishing import free
 from whileback.caffe2.gradients.naming import rename
 from whileback.caffe2.gradients.net_gradient import add_gradient_operators
+from whileback.caffe2.gradients.regions import plain
 from whileback.caffe2.operators.registry import Gradients, gradient_operator
 from whileback.caffe2.reading.recurrent import Link, Network
 from whileback.errors import NoGradientError
@@ -56,7 +56,7 @@ def _with_raw_names(op: OperatorDef) -> OperatorDef:
     raw = OperatorDef()
     raw.CopyFrom(op)
     for names in (raw.input, raw.output):
-        names[:] = [re.sub("⟨[^⟩]*⟩$", "", name) for name in names]
+        names[:] = [plain(name) for name in names]
     return raw
 
 

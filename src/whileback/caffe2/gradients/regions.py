@@ -7,12 +7,22 @@ inside read or write, found through the bindings, whatever the operator's own li
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
 
-__all__ = ["Control", "Frame", "Node", "Region", "Value"]
+__all__ = ["Control", "Frame", "Node", "Region", "Value", "plain"]
+
+
+def plain(text: str) -> str:
+    """Return a text in which names of values are those of their blobs.
+
+    >>> plain("'y⟨2⟩' and 'z⟨1 in body⟩'")
+    "'y' and 'z'"
+    """
+    return re.sub("⟨[^⟩]*⟩", "", text)
 
 
 @dataclass(eq=False)

@@ -22,15 +22,17 @@ def type_argument(op: OperatorDef, name: str, default: int) -> int:
 
     Raises: NetDefError if there is no such type.
     """
-    args = Arguments(op)
-    if not args.is_string(name):
-        return args.int(name, default)
-    text = args.string(name)
-    types = TensorProto.DataType.DESCRIPTOR.values_by_name
-    if text.upper() not in types:
-        known = ", ".join(types)
-        raise NetDefError(f"{label(op)}: its argument '{name}' is '{text}', not one of {known}.")
-    return types[text.upper()].number
+    args, types = Arguments(op), TensorProto.DataType.DESCRIPTOR
+    given = args.string(name) if args.is_string(name) else args.int(name, default)
+    if isinstance(given, int):
+        found = types.values_by_number.get(given)
+    else:
+        found = types.values_by_name.get(given.upper())
+    if found is None:
+        known = ", ".join(types.values_by_name)
+        raise NetDefError(f"{label(op)}: its argument '{name}' is {given!r}, not one of {known}.")
+    number: int = found.number
+    return number
 
 
 @lowering("Cast")

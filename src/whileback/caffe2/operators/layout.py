@@ -52,7 +52,8 @@ def transpose(op: Emitter, node: Operator) -> ir.Value:
 def transpose_maker(grad: Gradients, op: OperatorDef, dys: Sequence[str]) -> str:
     """dX = dY with its axes in the inverse order."""
     axes = Arguments(op).ints("axes", [])
-    args = {"axes": [axes.index(axis) for axis in range(len(axes))]} if axes else {}
+    places = {axis: place for place, axis in enumerate(axes)}
+    args = {"axes": [places[axis] for axis in range(len(axes))]} if axes else {}
     return grad.add("Transpose", dys, f"{op.input[0]}_grad", **args)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from whileback.caffe2.reading.emitter import Emitter
 
 __all__ = [
+    "GradientMaker",
     "Gradients",
     "Operator",
     "Slices",

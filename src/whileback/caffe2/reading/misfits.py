@@ -1,12 +1,12 @@
-"""What is said of an operator that cannot be computed from what it was given."""
+"""What is said of an operator that does not fit what it was given."""
 
 from __future__ import annotations
 
-from whileback.caffe2.operators.registry import Operator
+from collections.abc import Iterable
+
 from whileback.errors import NetDefError, WhilebackError
 from whileback.formats.caffe2.arguments import label
-from whileback.formats.caffe2.caffe2_pb2 import Argument
-from whileback.graph.shapes import describe
+from whileback.formats.caffe2.caffe2_pb2 import Argument, OperatorDef
 
 __all__ = ["misfit"]
 
@@ -14,16 +14,21 @@ __all__ = ["misfit"]
 _SHOWN = 8
 
 
-def misfit(node: Operator, error: Exception) -> NetDefError:
-    """Return the error that tells all that an operator was given; `error` is what came of it."""
+def misfit(op: OperatorDef, verb: str, inputs: Iterable[str], error: Exception) -> NetDefError:
+    """Return the error that tells all that an operator was given.
+
+    Args:
+        op: the operator.
+        verb: what cannot be done, such as "computed".
+        inputs: what it reads, in words.
+        error: what came of it.
+    """
     reason = f" ({error})" if isinstance(error, WhilebackError) else ""
-    blobs = zip(node.proto.input, node.inputs, strict=True)
-    given = [f"'{name}' {'none' if v is None else describe(v)}" for name, v in blobs]
-    args = [f"{arg.name}={_value(arg)}" for arg in node.proto.arg]
+    args = [f"{arg.name}={_value(arg)}" for arg in op.arg]
     return NetDefError(
-        f"{label(node.proto)} cannot be computed from the inputs {', '.join(given) or 'none'} with "
-        f"the arguments {', '.join(args) or 'none'}: they do not fit each other{reason}. Correct "
-        "them, or the shapes of the net's inputs."
+        f"{label(op)} cannot be {verb} with the inputs {', '.join(inputs) or 'none'} and the "
+        f"arguments {', '.join(args) or 'none'}: they do not fit each other{reason}. Correct them, "
+        "or the shapes of the net's inputs."
     )
 
 

@@ -11,7 +11,7 @@ from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import Arguments, label, subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef
 
-__all__ = ["Block", "Step", "parse"]
+__all__ = ["Block", "Step", "carried_count", "parse"]
 
 # ONNX Runtime reads no model whose graphs stand deeper in each other.
 DEEPEST = 30
@@ -92,7 +92,6 @@ def _block(net: NetDef, depth: int, conditions: int) -> Block:
             f"Net '{net.name}' stands inside more than {limit}; that is the limit for what can be "
             "read. Flatten the net."
         )
-    _check_sources(net)
     steps = []
     for op in net.op:
         nets = {
@@ -104,50 +103,47 @@ def _block(net: NetDef, depth: int, conditions: int) -> Block:
         if op.type in _CHECKS:
             _CHECKS[op.type](step)
         steps.append(step)
+    _check_sources(net, steps)
     return Block(net.name, steps, list(net.external_input), list(net.external_output))
 
 
-def _check_sources(net: NetDef) -> None:
+def _check_sources(net: NetDef, steps: Sequence[Step]) -> None:
     """Where a net lists its inputs, it reads nothing else; it writes what it lists as outputs."""
     known = set(net.external_input)
-    for op in net.op:
-        for name in op.input if net.external_input else ():
+    for step in steps:
+        for name in step.proto.input if net.external_input else ():
             if name not in known:
                 raise NetDefError(
-                    f"Net '{net.name}': blob '{name}' is read by {label(op)}, but it is neither "
-                    "in external_input nor produced before. Add it to external_input."
+                    f"Net '{net.name}': blob '{name}' is read by {label(step.proto)}, but it is "
+                    "neither in external_input nor produced before. Add it to external_input."
                 )
-        known.update(op.output)
+        known.update(step.proto.output, step.writes)
     # Exporters leave nets without operators that list the blobs of other nets.
     for name in net.external_output if net.op else ():
         if name not in known:
             raise NetDefError(
                 f"Net '{net.name}' has '{name}' in external_output, but no operator writes it and "
-                "it is not in external_input."
+                "it is not in external_input. Take it out, or add the operator that is missing."
             )
 
 
-def _check_condition(step: Step, *nets: str) -> None:
-    if not step.proto.input:
-        raise NetDefError(f"{label(step.proto)} needs its condition as its first input.")
-    for name in nets:
-        step.args.net(name)
-
-
 def _check_if(step: Step) -> None:
-    _check_condition(step, "then_net")
+    step.args.net("then_net")
 
 
 def _check_while(step: Step) -> None:
-    _check_condition(step, "loop_net")
+    step.args.net("loop_net")
+
+
+def carried_count(op: OperatorDef) -> int:
+    """Return how many inputs of an ONNXWhile, after its first two, go from trip to trip."""
+    return Arguments(op).int("num_loop_carried_deps", len(op.input) - 2)
 
 
 def _check_onnx_while(step: Step) -> None:
     """The body reads the iteration, the condition and what is carried; more inputs are hints."""
     op, body = step.proto, step.args.net("body")
-    if len(op.input) < 2:
-        raise NetDefError(f"{label(op)} needs a trip count and a condition as inputs.")
-    carried = step.args.int("num_loop_carried_deps", len(op.input) - 2)
+    carried = carried_count(op)
     if not 0 <= carried <= len(op.input) - 2 or len(body.external_input) != carried + 2:
         raise NetDefError(
             f"{label(op)} has {len(op.input)} inputs and carries {carried} blobs, but its body "
@@ -166,15 +162,18 @@ def _check_do(step: Step) -> None:
     op, args = step.proto, step.args
     net = args.net("net")
     if not net.HasField("name"):
-        raise NetDefError(f"{label(op)}: its net must have a name.")
-    if not op.input or not op.output or op.input[-1] != op.output[-1]:
-        raise NetDefError(f"{label(op)} needs the same scope as its last input and last output.")
+        raise NetDefError(f"{label(op)}: its net must have a name. Give it one.")
+    if op.input[-1] != op.output[-1]:
+        raise NetDefError(
+            f"{label(op)} must name its scope as its last input and as its last output, but has "
+            f"the inputs {list(op.input)} and the outputs {list(op.output)}."
+        )
     if args.bool("reuse_workspace", False) and (
         args.bool("copy_external_blobs", False) or op.is_gradient_op
     ):
         raise NetDefError(
-            f"{label(op)}: reuse_workspace goes neither with copy_external_blobs nor with a "
-            "gradient operator."
+            f"{label(op)}: 'reuse_workspace' goes neither with 'copy_external_blobs' nor with a "
+            "gradient operator. Remove it."
         )
     _check_bindings(step)
 
@@ -186,30 +185,35 @@ def _check_bindings(step: Step) -> None:
     outer = [*op.input[:-1], *op.output[:-1]]
     if len(inner) != len(indices):
         raise NetDefError(
-            f"{label(op)} has {len(inner)} inner_blobs, but {len(indices)} outer_blobs_idx."
+            f"{label(op)} has {len(inner)} names in 'inner_blobs', but {len(indices)} numbers in "
+            "'outer_blobs_idx'; each name needs one."
         )
-    wrong = [k for k in indices if not 0 <= k < len(outer)]
-    if wrong:
-        raise NetDefError(
-            f"{label(op)} has {wrong[0]} in outer_blobs_idx, but {len(outer)} outer blobs."
-        )
+    for name, index in zip(inner, indices, strict=True):
+        if not 0 <= index < len(outer):
+            raise NetDefError(
+                f"{label(op)} binds '{name}' to blob {index} of its inputs and outputs, of which "
+                f"there are {len(outer)}."
+            )
     bound = [outer[k] for k in indices]
     for names, what in (
-        (inner, "inner_blobs"),
-        (bound, "what outer_blobs_idx names"),
+        (inner, "'inner_blobs'"),
+        (bound, "what 'outer_blobs_idx' names"),
         (op.input[:-1], "its inputs"),
         (op.output[:-1], "its outputs"),
     ):
         _check_once(op, names, what)
     for name in outer:
         if name not in bound:
-            raise NetDefError(f"{label(op)} binds blob '{name}' to no blob of its net.")
+            raise NetDefError(
+                f"{label(op)} binds blob '{name}' to no blob of its net. Name that in "
+                "'inner_blobs' and 'outer_blobs_idx', or leave the blob out."
+            )
 
 
 def _check_once(op: OperatorDef, names: Sequence[str], what: str) -> None:
     twice = next((name for name in names if list(names).count(name) > 1), None)
     if twice is not None:
-        raise NetDefError(f"{label(op)} has blob '{twice}' twice in {what}.")
+        raise NetDefError(f"{label(op)} has '{twice}' twice in {what}. Name it once.")
 
 
 _CHECKS: dict[str, Callable[[Step], None]] = {

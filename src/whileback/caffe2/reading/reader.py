@@ -19,6 +19,7 @@ from whileback.caffe2.reading.stacks import Stack
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
+from whileback.graph.shapes import describe
 
 __all__ = ["Control", "Reader", "Session", "controls"]
 
@@ -174,7 +175,9 @@ class Reader:
         except UnsupportedError as error:
             raise UnsupportedError(f"{label(op)} cannot be read: {error}") from error
         except Exception as error:  # A lowering takes for granted what most operators fulfil.
-            raise misfit(node, error) from error
+            given = zip(op.input, node.inputs, strict=True)
+            inputs = [f"'{name}' {'none' if v is None else describe(v)}" for name, v in given]
+            raise misfit(op, "computed", inputs, error) from error
         results = [results] if results is None or isinstance(results, ir.Value) else list(results)
         for name, result in zip(op.output, results, strict=False):
             if result is not None:
