@@ -58,7 +58,7 @@ def _judge(tasks: Sequence[Task], processes: int) -> dict[Task, Verdict | None]:
         found[task] = each = Verdict("wrong", result) if isinstance(result, str) else result
         counts["not in that opset" if each is None else each.status] += 1
         if each is not None and each.status in _BAD:
-            print(f"{_CLEAR}{task[1]}, {task[0].title}, {each.status}: {each.detail}\n")
+            print(f"{_CLEAR}{task[1]}, {task[0].title}, {each.status}: {each.detail}\n", flush=True)
         if sys.stderr.isatty() or len(found) % 500 == 0 or len(found) == len(tasks):
             listed = ", ".join(f"{count} {status}" for status, count in counts.most_common())
             print(f"{_CLEAR}{len(found)} of {len(tasks)}: {listed}", end=_END, file=sys.stderr)

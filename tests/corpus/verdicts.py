@@ -51,6 +51,10 @@ class WrongError(Exception):
     """A gradient is wrong."""
 
 
+class NoEngineError(Exception):
+    """No engine runs a model as it is."""
+
+
 def judge(case: Case, order: int = 1) -> Verdict:
     """Return the verdict on a model's gradients, for order 2 on the gradients of these."""
     try:
@@ -58,8 +62,10 @@ def judge(case: Case, order: int = 1) -> Verdict:
             return _judge(case, order)
     except WrongError as error:
         return Verdict("wrong", str(error))
-    except EngineError as error:
+    except NoEngineError as error:
         return Verdict("engine", str(error))
+    except EngineError as error:
+        return Verdict("wrong", f"No engine runs it in float64: {error}")
     except WhilebackError as error:
         return Verdict("refused", f"{type(error).__name__}: {error}")
     except Exception:
@@ -108,7 +114,7 @@ class _Judgement:
         """Compile the gradient model, which is to run wherever there are kernels for it."""
         try:
             own, refusal = _start(self.gradient_model, arguments)
-        except EngineError as error:
+        except NoEngineError as error:
             raise WrongError(f"The model runs, its gradient does not: {error}") from error
         if refusal and not problem and not _NO_KERNEL.search(refusal):
             raise WrongError(f"The model runs, its gradient does not: {refusal}")
@@ -194,7 +200,7 @@ def _start(model: Any, feeds: Arrays) -> tuple[Compiled, str]:
         compiled(feeds)
         return compiled, problem
     except EngineError as error:
-        raise EngineError(f"{problem} {error}") from error
+        raise NoEngineError(f"{problem} {error}") from error
 
 
 def _compare_forward(want: Sequence[Any], got: Sequence[Any]) -> None:
