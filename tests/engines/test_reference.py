@@ -179,3 +179,12 @@ def test_one_hot_of_floats():
         "(float[4] i, float n, float[2] values) => (float[4,N] y)", "y = OneHot(i, n, values)"
     )
     both(model, i=np.float32([0, 1.7, 3, -1.2]), n=np.float32(4.6), values=np.float32([2, 3]))
+
+
+@pytest.mark.parametrize(("axis", "rows"), [(0, 2), (1, 2), (-1, 1)])
+def test_gather_elements(axis, rows):
+    """Also along more than 32 elements, and of a part of the other axis."""
+    model = build("(float[2,40] x, int64[r,3] i) => (float[r,3] y)", "y = GatherElements(x, i)")
+    model.graph[0].attributes["axis"] = ir.AttrInt64("axis", axis)
+    x = np.random.default_rng(0).normal(size=(2, 40)).astype(np.float32)
+    both(model, x=x, i=np.array([[0, 1, -1], [1, -2, 0]])[:rows])

@@ -155,6 +155,15 @@ class OneHot(op_one_hot.OneHot):
         return super()._run(*whole, values, axis=axis)  # type: ignore[no-untyped-call, no-any-return]
 
 
+class GatherElements(OpRun):
+    """`GatherElements` along axes of any length."""
+
+    def _run(self, data: np.ndarray, indices: np.ndarray, axis: Any = 0) -> tuple[np.ndarray]:
+        places: list[np.ndarray] = list(np.indices(indices.shape, sparse=True))
+        places[axis] = indices
+        return (data[tuple(places)],)
+
+
 class Optional(OpRun):
     """`Optional` that is what it holds, or None, and no list of that."""
 
@@ -192,4 +201,4 @@ def _axes(attributes: dict[str, Any], side: str, count: int) -> tuple[list[int],
     return axes, directions
 
 
-_OWN = [Adam, Loop, OneHot, Optional, Pad, Scan]
+_OWN = [Adam, GatherElements, Loop, OneHot, Optional, Pad, Scan]
