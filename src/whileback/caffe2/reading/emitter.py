@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from whileback.errors import GraphError
 from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.activity import dependents
 from whileback.gradient.backward import GradientBuilder, backward
 from whileback.graph.builder import Builder
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN
+from whileback.graph.schemas import problem
 from whileback.graph.scopes import walk
 from whileback.graph.shapes import Shapes, rank, same_dim
 
@@ -26,6 +28,7 @@ class Emitter(Builder):
 
     def __init__(self, graph: ir.Graph, names: Names, shapes: Shapes) -> None:
         super().__init__(graph, names, shapes)
+        self._opset = graph.opset_imports[""]
         # Where the size that a symbol stands for is found, INT64[1].
         self.sizes: dict[str, ir.Value] = {}
 
@@ -33,8 +36,14 @@ class Emitter(Builder):
         return f"{self.blob}/" if self.blob else ""
 
     def append(self, node: ir.Node) -> None:
-        """Add a node made elsewhere, as `Builder` does; mark it as one that may be cleaned away."""
+        """Add a node made elsewhere, as `Builder` does; mark it as one that may be cleaned away.
+
+        Raises: GraphError if ONNX's definition of the operator does not allow it.
+        """
         super().append(node)
+        wrong = problem(node, self._opset)
+        if wrong is not None:
+            raise GraphError(f"ONNX's {node.op_type} {wrong}")
         node.metadata_props.setdefault(ORIGIN, self.blob)
 
     def find_sizes(self) -> None:
