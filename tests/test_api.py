@@ -141,6 +141,24 @@ def test_check_of_values_of_any_shape_uses_cotangents() -> None:
     assert [finding.verdict for finding in report.findings] == ["ok"]
 
 
+def test_check_of_what_rounds() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]> rounded (float[2] x) => (float[2] y) {
+          s = Constant<value = float {0.5}>() z = Constant<value = int8 {3}>()
+          q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Sin(d)
+        }"""
+    )
+    report = whileback.check(model, "y", "x", {"x": [0.3, 90]}, quantized="straight-through")
+    assert report.ok and [finding.verdict for finding in report.findings] == ["ok"]
+    with pytest.raises(whileback.NoGradientError):
+        whileback.check(model, "y", "x")
+    with pytest.raises(whileback.ArgumentError) as caught:
+        whileback.vjp(model, "y", "x", quantized="round")  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "quantized='round' is unknown; give quantized=\"straight-through\" or leave it out."
+    )
+
+
 def test_the_warning_points_at_the_call() -> None:
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 21]>g (float x, float z) => (float y) { y = Neg (x) }'

@@ -16,10 +16,12 @@ import onnx_ir as ir
 from whileback import formats
 from whileback.checking.check import check as check_gradients
 from whileback.checking.report import Report
+from whileback.checking.unrounded import without_rounding
 from whileback.errors import ArgumentError
 from whileback.formats.data_layout import ExternalData, Progress
 from whileback.gradient import transform
 from whileback.gradient.selection import listed
+from whileback.gradient.transform import Quantized
 from whileback.graph.normalize import normalize
 from whileback.graph.printing import to_text
 from whileback.graph.scopes import definitions
@@ -37,6 +39,7 @@ def gradient(
     wrt: str | Sequence[str],
     *,
     reduce: Literal["sum"] | None = None,
+    quantized: Quantized = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -47,6 +50,7 @@ def gradient(
     wrt: str | Sequence[str],
     *,
     reduce: Literal["sum"] | None = None,
+    quantized: Quantized = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -57,6 +61,7 @@ def gradient(
     wrt: str | Sequence[str],
     *,
     reduce: Literal["sum"] | None = None,
+    quantized: Quantized = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -73,11 +78,13 @@ def gradient(
         wrt: float inputs, initializers or intermediate values of the main graph. An initializer
             becomes an input with itself as default; in a subgraph it is `node/branch/name`.
         reduce: "sum" differentiates the sum of all elements of `of`.
+        quantized: "straight-through" differentiates what rounds, such as `QuantizeLinear`, as if
+            it did not; outside of the range that it clips to, the gradient is zero.
         opset, ir_version: the newest ones (the opset of the default domain) that it may have.
 
     Raises:
         ArgumentError: a name is unknown, or its value has no gradient or too many elements.
-        NoGradientError: operators on the way have no rule; all of them are listed.
+        NoGradientError: operators on the way have no rule, or round; all of them are listed.
         UnsupportedError: the model needs a newer opset than `opset`.
         FormatError, GraphError: the model cannot be read or is not valid.
 
@@ -88,7 +95,13 @@ def gradient(
     6.0
     """
     result = transform.gradient(
-        _opened(model, base_dir), of, wrt, reduce=reduce, opset=opset, ir_version=ir_version
+        _opened(model, base_dir),
+        of,
+        wrt,
+        reduce=reduce,
+        quantized=quantized,
+        opset=opset,
+        ir_version=ir_version,
     )
     return result if isinstance(model, ir.Model) else formats.to_proto(result)
 
@@ -99,6 +112,7 @@ def vjp(
     of: str | Sequence[str],
     wrt: str | Sequence[str],
     *,
+    quantized: Quantized = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -108,6 +122,7 @@ def vjp(
     of: str | Sequence[str],
     wrt: str | Sequence[str],
     *,
+    quantized: Quantized = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -117,6 +132,7 @@ def vjp(
     of: str | Sequence[str],
     wrt: str | Sequence[str],
     *,
+    quantized: Quantized = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -133,7 +149,9 @@ def vjp(
     >>> compile(vjp(model, of="y", wrt="x"))(x=[3.0, 4.0], y_grad=[1.0, 10.0])["x_grad"].tolist()
     [6.0, 80.0]
     """
-    result = transform.vjp(_opened(model, base_dir), of, wrt, opset=opset, ir_version=ir_version)
+    result = transform.vjp(
+        _opened(model, base_dir), of, wrt, quantized=quantized, opset=opset, ir_version=ir_version
+    )
     return result if isinstance(model, ir.Model) else formats.to_proto(result)
 
 
@@ -156,6 +174,7 @@ def check(
     wrt: str | Sequence[str],
     inputs: Mapping[str, Any] | None = None,
     *,
+    quantized: Quantized = None,
     base_dir: Path | None = None,
     seed: int = 0,
     elements: int = 64,
@@ -164,10 +183,11 @@ def check(
     """Compare gradients of a model with finite differences, and give a verdict on each of `wrt`.
 
     Checks what `gradient` makes if each of `of` is known to have one element, else what `vjp`
-    makes, for random cotangents. For the differences the model runs in float64.
+    makes, for random cotangents. For the differences the model runs in float64. With `quantized`,
+    nothing is rounded in both of them.
 
     Args:
-        model, of, wrt, base_dir: as for `vjp`.
+        model, of, wrt, quantized, base_dir: as for `vjp`.
         inputs: values for some of the model's inputs; the others get random ones.
         seed: makes the random values.
         elements: a gradient of at most so many elements is checked one by one.
@@ -183,11 +203,12 @@ def check(
     True
     """
     opened, of, wrt = _opened(model, base_dir), listed(of), listed(wrt)
-    result = transform.gradient_or_vjp(opened, of, wrt)
+    result = transform.gradient_or_vjp(opened, of, wrt, quantized)
     options = {"seed": seed, "elements": elements, "directions": directions}
-    return check_gradients(
-        _with_values(opened, wrt), of, wrt, inputs, gradient_model=result, **options
-    )
+    plain = _with_values(opened, wrt)
+    if quantized is not None:
+        plain, result = without_rounding(plain), without_rounding(result)
+    return check_gradients(plain, of, wrt, inputs, gradient_model=result, **options)
 
 
 def _with_values(model: ir.Model, names: Sequence[str]) -> ir.Model:

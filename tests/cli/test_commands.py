@@ -55,6 +55,28 @@ def test_reduce(command: Command) -> None:
     assert onnx.load("g.onnx").graph.output[-1].name == "x_grad"
 
 
+def test_what_rounds(command: Command) -> None:
+    Path("rounded.onnx.txt").write_text(
+        """<ir_version: 10, opset_import: ["": 21]> rounded (float[2] x) => (float[2] y) {
+          s = Constant<value = float {0.5}>() z = Constant<value = int8 {0}>()
+          q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)
+        }"""
+    )
+    words = ("rounded.onnx.txt", "--of", "y", "--wrt", "x")
+    for refused in (("gradient", *words, "--reduce", "sum", "-o", "g.onnx"), ("check", *words)):
+        result = command(*refused)
+        assert result.status == 1
+        assert "--quantized straight-through" in result.err
+    option = ("--quantized", "straight-through")
+    command("gradient", *words, *option, "--reduce", "sum", "-o", "g.onnx")
+    assert command("run", "g.onnx", "x=[0.3,90]").out == (
+        "y : FLOAT[2] = [ 0.5, 63.5]\nx_grad : FLOAT[2] = [1., 0.]\n"
+    )
+    assert command("vjp", *words, *option, "-o", "v.onnx").status == 0
+    result = command("check", *words, *option)
+    assert (result.status, "ok" in result.out) == (0, True)
+
+
 def test_nothing_is_overwritten_without_force(command: Command) -> None:
     words = ("power.onnx.txt", "--of", "loss", "--wrt", "x", "-o", "g.onnx")
     Path("g.onnx").write_text("mine")

@@ -50,7 +50,8 @@ def check(arguments: argparse.Namespace) -> int:
     inputs = read_inputs(arguments.inputs)
     with Progress(f"checking {arguments.model}"):
         model = caffe2.open_model(arguments, inputs)
-        report = whileback.check(model, arguments.of, arguments.wrt, inputs, seed=arguments.seed)
+        options = {"seed": arguments.seed, "quantized": arguments.quantized}
+        report = whileback.check(model, arguments.of, arguments.wrt, inputs, **options)
     print(report)
     return 0 if report.ok else 1
 
@@ -115,6 +116,7 @@ def _differentiate(
             caffe2.open_model(arguments),
             arguments.of,
             arguments.wrt,
+            quantized=arguments.quantized,
             opset=arguments.opset,
             ir_version=arguments.ir_version,
             **options,

@@ -158,6 +158,11 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
         ("--wrt", "with respect to what: inputs, initializers or other values"),
     ):
         parser.add_argument(option, nargs="+", required=True, metavar="NAME", help=text)
+    parser.add_argument(
+        "--quantized",
+        choices=["straight-through"],
+        help="differentiate what rounds to whole numbers as if it did not",
+    )
     _add_net_options(parser)
 
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from whileback.gradient.registry import lookup
 from whileback.graph.scopes import LoopView, branches, is_loop, is_standard, loop_view, operands
-from whileback.graph.shapes import FLOATS
+from whileback.graph.shapes import FLOATS, NARROW, NARROW_FLOATS
 
 __all__ = ["carries_reached", "dependents", "passes_gradient", "reaching"]
 
@@ -22,9 +22,20 @@ def passes_gradient(node: ir.Node) -> bool:
     return entry is None or not entry.reason
 
 
-def _may_be_active(value: ir.Value) -> bool:
-    """Floats, and containers of floats; what has no known type counts too, to be safe."""
-    return value.dtype is None or value.dtype in FLOATS
+def _may_be_active(node: ir.Node, value: ir.Value, found: Values) -> bool:
+    """Floats, and containers of floats; what has no known type counts too, to be safe.
+
+    So do the whole numbers to which floats are rounded, and what is computed of these.
+    """
+    if value.dtype is None or value.dtype in FLOATS | NARROW_FLOATS:
+        return True
+    if value.dtype not in NARROW:
+        return False
+    entry = lookup(node)
+    rounds = entry is not None and entry.rounds
+    return rounds or any(
+        each is not None and each in found and each.dtype in NARROW for each in operands(node)
+    )
 
 
 def dependents(
@@ -51,7 +62,7 @@ def _extend_dependents(graph: Sequence[ir.Node], found: Values, passes: Passes) 
         elif is_standard(node, "SequenceMap"):
             _extend_through_map(node, found, passes)
         elif passes(node) and any(value in found for value in operands(node)):
-            found.update(value for value in node.outputs if _may_be_active(value))
+            found.update(v for v in node.outputs if _may_be_active(node, v, found))
 
 
 def _extend_through_if(node: ir.Node, found: Values, passes: Passes) -> None:

@@ -9,65 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, NoGradientError
-from whileback.gradient.activity import Values
-from whileback.gradient.masking import masked
+from whileback.gradient.builder import GradientBuilder
+from whileback.gradient.narrow import on_floats
 from whileback.gradient.registry import lookup
-from whileback.graph.builder import Builder
-from whileback.graph.containers import content, is_sequence, mapped
-from whileback.graph.names import Names
 from whileback.graph.scopes import operands
-from whileback.graph.shapes import Shapes
 
 __all__ = ["Cotangents", "GradientBuilder", "backward"]
 
 Cotangents = dict[ir.Value, ir.Value]
-
-
-class GradientBuilder(Builder):
-    """A builder that knows which values of the forward model are active, and which masked."""
-
-    def __init__(self, graph: ir.Graph, names: Names, shapes: Shapes, active: Values) -> None:
-        super().__init__(graph, names, shapes)
-        self.active = active
-        self.in_loop = False
-        self.masked = masked(graph)
-        # Of what is drawn inside a node in a loop's body: the output of the node that tells it.
-        self.drawn: dict[ir.Value, ir.Value] = {}
-
-    def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """Return the sum of two cotangents of one value; those of sequences are sequences."""
-        if is_sequence(a):
-            return mapped(self, [a, b], lambda op, x, y: op.Add(x, y), "sum")
-        return self.Add(a, b)
-
-    def zeros_like(self, value: ir.Value, dtype: ir.DataType | None = None) -> ir.Value:
-        """Return zeros as the cotangent of a value: for a sequence, a sequence of zeros.
-
-        The cotangent of an optional is that of its content; of one without, it is empty.
-        """
-        if isinstance(value.type, ir.OptionalType):
-            return self.either(
-                self.OptionalHasElement(value),
-                lambda op: [op.zeros_like(op.OptionalGetElement(value))],
-                lambda op: [op.nothing(value)],
-            )[0]
-        if is_sequence(value):
-            return mapped(self, [value], lambda op, x: op.zeros_like(x), "zeros")
-        return super().zeros_like(value, dtype)
-
-    def nothing(self, value: ir.Value) -> ir.Value:
-        """Return the cotangent of an optional without content."""
-        if is_sequence(value):
-            return self.SequenceEmpty(dtype=value.dtype)
-        return self.constant(np.zeros(0), value.dtype)
-
-    def cotangent_type(self, value: ir.Value) -> ir.TypeProtocol | None:
-        """Return the type of the value's cotangent: for an optional, that of its content."""
-        return content(value.type)
 
 
 def backward(op: GradientBuilder, nodes: Sequence[ir.Node], cotangents: Cotangents) -> None:
@@ -116,7 +68,8 @@ def _apply_rule(
     if entry.rule is None:
         return [None] * count
     op.origin = node
-    results = entry.rule(op, node, *received)
+    floats = node if entry.narrow else on_floats(op, node)
+    results = entry.rule(op, floats, *received)
     if not isinstance(results, (tuple, list)):
         results = (results,)
     if any(result is not None for result in results[count:]):

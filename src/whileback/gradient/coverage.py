@@ -15,19 +15,32 @@ from whileback.graph.shapes import describe
 __all__ = ["check_coverage"]
 
 
-def check_coverage(model: ir.Model, active: Values) -> None:
+def check_coverage(model: ir.Model, active: Values, quantized: bool = False) -> None:
     """Refuse a model in which a gradient meets operators that have no rule.
 
+    Args:
+        model: in normal form.
+        active: the values that have cotangents.
+        quantized: whether operators that round count as if they did not.
+
     Raises:
-        NoGradientError: lists every such operator with its nodes and their paths; or else every
-            sequence whose cotangent a loop would have to carry.
+        NoGradientError: lists every such operator with its nodes and their paths; or else all that
+            round, or every sequence whose cotangent a loop would have to carry.
     """
     missing: dict[str, list[str]] = {}
+    rounding: dict[str, list[str]] = {}
     for path, node in _paths(model.graph, ""):
-        if lookup(node) is None and any(value in active for value in node.outputs):
+        if not any(value in active for value in node.outputs):
+            continue
+        entry = lookup(node)
+        if entry is None:
             missing.setdefault(_identifier(model, node), []).append(path)
+        elif entry.rounds and not quantized:
+            rounding.setdefault(_identifier(model, node), []).append(path)
     if missing:
-        raise NoGradientError(_message(missing))
+        raise NoGradientError(_missing(missing))
+    if rounding:
+        raise NoGradientError(_rounding(rounding))
     _refuse_sequences_in_loops(model, active)
 
 
@@ -67,14 +80,28 @@ def _identifier(model: ir.Model, node: ir.Node) -> str:
     return f"{domain}{'' if version is None else f'@{version}'}::{node.op_type}"
 
 
-def _message(missing: dict[str, list[str]]) -> str:
-    lines = ["The gradient meets operators that have no rule:"]
-    for operator, paths in sorted(missing.items()):
-        shown = ", ".join(f"'{path}'" for path in paths[:3])
-        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-        lines.append(f"  {operator}: node{'s' if len(paths) > 1 else ''} {shown}{more}")
-    lines.append(
+def _missing(found: dict[str, list[str]]) -> str:
+    return (
+        "The gradient meets operators that have no rule:\n"
+        f"{_listed(found)}\n"
         'Register a rule for each with @whileback.rule("domain::Op"), or name other values in '
         "of= and wrt=, between which they do not lie. `whileback rules OP` tells more."
     )
+
+
+def _rounding(found: dict[str, list[str]]) -> str:
+    return (
+        "The gradient meets operators that round, so that their slope is zero almost everywhere:\n"
+        f"{_listed(found)}\n"
+        'Say quantized="straight-through" (--quantized straight-through) to differentiate them as '
+        "if they did not round, as quantisation-aware training does."
+    )
+
+
+def _listed(found: dict[str, list[str]]) -> str:
+    lines = []
+    for operator, paths in sorted(found.items()):
+        shown = ", ".join(f"'{path}'" for path in paths[:3])
+        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+        lines.append(f"  {operator}: node{'s' if len(paths) > 1 else ''} {shown}{more}")
     return "\n".join(lines)

@@ -20,12 +20,18 @@ R = TypeVar("R", bound=Rule)
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one operator: its rule, or the reason why its gradient is zero."""
+    """What is known of one operator: its rule, or the reason why its gradient is zero.
+
+    `rounds` says that the operator rounds its result, and the rule is that of what it rounds;
+    `narrow` that the rule knows what to do with whole numbers that have cotangents.
+    """
 
     domain: str
     op_type: str
     rule: Rule | None = None
     reason: str = ""
+    rounds: bool = False
+    narrow: bool = False
 
 
 _ENTRIES: dict[tuple[str, str], Entry] = {}
@@ -58,7 +64,7 @@ def _register(entry: Entry) -> None:
     _ENTRIES[key] = entry
 
 
-def rule(*identifiers: str) -> Callable[[R], R]:
+def rule(*identifiers: str, rounds: bool = False, narrow: bool = False) -> Callable[[R], R]:
     """Register the decorated function as the gradient rule of one or more operators.
 
     A rule is called as `rule(op, node, *cotangents)`: `op` emits operators (`op.Mul(a, b)`),
@@ -68,6 +74,10 @@ def rule(*identifiers: str) -> Callable[[R], R]:
 
     Args:
         identifiers: "Op" for the default domain, "my.domain::Op" for any other.
+        rounds: whether the operator rounds its result, and the rule is that of what it rounds. It
+            is used only where the caller asks for `quantized="straight-through"`.
+        narrow: whether the rule takes whole numbers whose cotangents are FLOAT; others are called
+            for a copy of the node that computes with floats.
 
     Raises:
         ArgumentError: if the operator has a rule already, or ONNX has no such operator.
@@ -80,7 +90,9 @@ def rule(*identifiers: str) -> Callable[[R], R]:
 
     def register(function: R) -> R:
         for identifier in identifiers:
-            _register(Entry(*_split(identifier), rule=function))
+            domain, op_type = _split(identifier)
+            entry = Entry(domain, op_type, rule=function, rounds=rounds, narrow=narrow or rounds)
+            _register(entry)
         return function
 
     return register

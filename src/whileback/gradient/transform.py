@@ -26,11 +26,12 @@ from whileback.graph.normalize import normalize
 from whileback.graph.origin import is_new
 from whileback.graph.printing import dump
 from whileback.graph.shapes import Shapes, describe, forget_symbolic_data, static_shape
-from whileback.graph.versions import limit_versions
+from whileback.graph.versions import LAST_WITHOUT_OUTPUT_DTYPE, OPSET, fits, limit_versions
 
-__all__ = ["NAMES_KEY", "gradient", "gradient_or_vjp", "names", "vjp"]
+__all__ = ["NAMES_KEY", "Quantized", "gradient", "gradient_or_vjp", "names", "vjp"]
 
 NAMES_KEY = "whileback.names"
+Quantized = Literal["straight-through"] | None
 
 
 @contextmanager
@@ -55,6 +56,7 @@ def gradient(
     wrt: str | Sequence[str],
     *,
     reduce: Literal["sum"] | None = None,
+    quantized: Quantized = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
@@ -64,7 +66,7 @@ def gradient(
     `<name>_grad` of the value's type and shape for each of `wrt`, in their order. The model
     handed in stays as it is. For arguments and errors see `whileback.gradient`.
     """
-    work = _Transform(model, listed(of), listed(wrt), opset, ir_version)
+    work = _Transform(model, listed(of), listed(wrt), quantized, opset, ir_version)
     if reduce not in (None, "sum"):
         raise ArgumentError(f'reduce={reduce!r} is unknown; give reduce="sum" or leave it out.')
     for value in work.targets:
@@ -83,6 +85,7 @@ def vjp(
     of: str | Sequence[str],
     wrt: str | Sequence[str],
     *,
+    quantized: Quantized = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
@@ -91,14 +94,19 @@ def vjp(
     Like `gradient`, for values of any shape: the result has one more input `<name>_grad` for each
     of `of`, its cotangent, of the value's type and shape.
     """
-    work = _Transform(model, listed(of), listed(wrt), opset, ir_version)
+    work = _Transform(model, listed(of), listed(wrt), quantized, opset, ir_version)
     return work.run(work.add_seeds())
 
 
 @_collector_paused()
-def gradient_or_vjp(model: ir.Model, of: str | Sequence[str], wrt: str | Sequence[str]) -> ir.Model:
+def gradient_or_vjp(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    quantized: Quantized = None,
+) -> ir.Model:
     """Return the `gradient` where each of `of` has one element, else the `vjp`."""
-    work = _Transform(model, listed(of), listed(wrt), None, None)
+    work = _Transform(model, listed(of), listed(wrt), quantized, None, None)
     return work.run(work.ones() if all(map(_is_single, work.targets)) else work.add_seeds())
 
 
@@ -125,11 +133,19 @@ class _Transform:
         model: ir.Model,
         of: list[str],
         wrt: list[str],
+        quantized: Quantized,
         opset: int | None,
         ir_version: int | None,
     ) -> None:
+        if quantized not in (None, "straight-through"):
+            raise ArgumentError(
+                f'quantized={quantized!r} is unknown; give quantized="straight-through" or leave '
+                "it out."
+            )
         # The caps hold for what the rules emit, too, so that they come last.
         self._caps = (opset, ir_version)
+        old = model.opset_imports.get("", OPSET) <= LAST_WITHOUT_OUTPUT_DTYPE
+        self._lowers = quantized is not None and opset is None and old
         self.model = normalize(model, needs_expansion=lambda node: lookup(node) is None)
         expand_gradients(self.model)
         dump(self.model, "1-normalize")
@@ -138,7 +154,7 @@ class _Transform:
         self.sources = select(self.model, wrt, "wrt")
         active = dependents(graph, self.sources)
         active &= reaching(graph, self.targets, active)
-        check_coverage(self.model, active)
+        check_coverage(self.model, active, quantized is not None)
         self.shapes = Shapes(graph.opset_imports)
         self.shapes.reserve(graph)
         self.op = GradientBuilder(graph, Names.of(graph), self.shapes, active)
@@ -181,6 +197,8 @@ class _Transform:
         clean(self.model)
         dump(self.model, "3-clean")
         limit_versions(self.model, *self._caps)
+        if self._lowers and fits(graph, LAST_WITHOUT_OUTPUT_DTYPE):
+            limit_versions(self.model, LAST_WITHOUT_OUTPUT_DTYPE, None)
         return self.model
 
     def _add_gradient(self, value: ir.Value, gradient: ir.Value | None) -> None:

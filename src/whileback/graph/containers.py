@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from whileback.graph.dims import same_dim, without_axis
+from whileback.graph.dims import prefer, same_dim, without_axis
 from whileback.graph.scopes import is_standard
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "element_type",
     "is_sequence",
     "mapped",
+    "start_map",
 ]
 
 Dims = list[int | ir.SymbolicDim]
@@ -85,6 +86,34 @@ def element_of(op: Builder, sequence: ir.Value) -> ir.Value:
 def element_type(sequence: ir.Value) -> ir.TypeProtocol | None:
     """Return the type of the elements of a sequence, if it is known."""
     return sequence.type.elem_type if isinstance(sequence.type, ir.SequenceType) else None
+
+
+def start_map(
+    node: ir.Node, new_dim: Callable[[], ir.SymbolicDim]
+) -> dict[str, int | ir.SymbolicDim]:
+    """Give the inputs of a map's body the types and shapes of elements, or of tensors.
+
+    What the body calls the size of an element may be another one in each of them.
+
+    Returns: what the sizes are that the body has names for.
+    """
+    names: dict[str, int | ir.SymbolicDim] = {}
+    body = node.attributes["body"].as_graph()
+    for outside, value in zip(node.inputs, body.inputs, strict=True):
+        if outside is None:
+            continue
+        declared, value.type = value.shape, value.type or element_type(outside) or outside.type
+        actual, known = outside.shape or declared, outside.shape is not None
+        if actual is not None:
+            dims = (
+                dim if isinstance(dim, int) or (known and dim.value) else new_dim()
+                for dim in actual
+            )
+            value.shape = prefer(ir.Shape(dims), declared)
+        for inner, dim in zip(declared or (), value.shape or (), strict=False):
+            names.setdefault("" if isinstance(inner, int) else inner.value or "", dim)
+    names.pop("", None)
+    return names
 
 
 def common_elements(shapes: Iterable[ir.Shape | None]) -> ir.Shape | None:

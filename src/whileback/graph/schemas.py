@@ -10,8 +10,9 @@ import onnx
 import onnx_ir as ir
 
 from whileback.errors import nearest
+from whileback.graph.scopes import STANDARD_DOMAINS
 
-__all__ = ["operator_names", "problem"]
+__all__ = ["operator_names", "problem", "type_letters"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,19 @@ def problem(node: ir.Node, opset: int, types: bool = True) -> str | None:
         hint = nearest(node.op_type, operator_names(opset))
         return f"names no operator of opset {opset} ({hint})"
     return _attributes(node, form) or _counts(node, form) or (_types(node, form) if types else None)
+
+
+def type_letters(node: ir.Node) -> tuple[list[str | None], list[str | None]]:
+    """Return the letters that stand for the types of a node's inputs and outputs.
+
+    Values of one letter have one type. Nothing is known of operators of other domains.
+    """
+    if node.domain in STANDARD_DOMAINS and onnx.defs.has(node.op_type):
+        form = _form(node.op_type, onnx.defs.get_schema(node.op_type).since_version)
+        if form is not None:
+            inputs = [slot.letter for _, slot in _slots(node.inputs, form.inputs)]
+            return inputs, [slot.letter for _, slot in _slots(node.outputs, form.outputs)]
+    return [None] * len(node.inputs), [None] * len(node.outputs)
 
 
 @cache

@@ -22,8 +22,8 @@ from whileback.errors import GraphError
 from whileback.graph.containers import (
     common_elements,
     complete_elements,
-    element_type,
     is_sequence,
+    start_map,
 )
 from whileback.graph.corrections import (
     defaults_hidden,
@@ -43,6 +43,7 @@ from whileback.graph.dims import (
     without_axis,
     without_symbols,
 )
+from whileback.graph.microsoft import MICROSOFT, infer_quantized
 from whileback.graph.scopes import (
     STANDARD_DOMAINS,
     Carry,
@@ -56,10 +57,13 @@ from whileback.graph.scopes import (
     walk,
     walk_graphs,
 )
-from whileback.graph.types import complete_types
+from whileback.graph.types import FLOATS, NARROW, NARROW_FLOATS, complete_types
 
 __all__ = [
     "ASSUMED",
+    "FLOATS",
+    "NARROW",
+    "NARROW_FLOATS",
     "Shapes",
     "describe",
     "forget_symbolic_data",
@@ -74,9 +78,6 @@ __all__ = [
 
 # Marks an input of a loop's body whose shape was taken to be the same in every trip.
 ASSUMED = "whileback.assumed"
-FLOATS = frozenset(
-    {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
-)
 
 
 def is_float(value: ir.Value) -> bool:
@@ -189,6 +190,8 @@ class Shapes:
             self._infer_nodes(inner)
         if is_standard(node, "If"):
             self._infer_if(node)
+        elif node.domain == MICROSOFT:  # of which the inference knows little, and some of it wrong
+            infer_quantized(node, self.new_dim)
         elif is_misjudged(node):
             infer_rank(node, self.new_dim)
         else:
@@ -245,28 +248,8 @@ class Shapes:
                 self._set_shape(result, self._common(a.shape, b.shape))
 
     def _start_map(self, node: ir.Node) -> None:
-        """Give the body's inputs the types and shapes of elements, or of tensors.
-
-        What the body calls the size of an element may be another one in each of them.
-        """
-        body = node.attributes["body"].as_graph()
-        names: dict[str, int | ir.SymbolicDim] = {}
-        for outside, value in zip(node.inputs, body.inputs, strict=True):
-            if outside is None:
-                continue
-            declared, value.type = value.shape, value.type or element_type(outside) or outside.type
-            actual = outside.shape or declared
-            if actual is not None:
-                known = outside.shape is not None
-                dims = (
-                    dim if isinstance(dim, int) or (known and dim.value) else self.new_dim()
-                    for dim in actual
-                )
-                value.shape = prefer(ir.Shape(dims), declared)
-            for inner, dim in zip(declared or (), value.shape or (), strict=False):
-                names.setdefault("" if isinstance(inner, int) else inner.value or "", dim)
-        names.pop("", None)
-        for value in _inner_values(body):
+        names = start_map(node, self.new_dim)
+        for value in _inner_values(node.attributes["body"].as_graph()):
             value.shape = rename_symbols(value.shape, names)
 
     def _infer_loop(self, view: LoopView) -> None:

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 import onnx
 import onnx_ir as ir
 
-__all__ = ["complete_types"]
+__all__ = ["FLOATS", "NARROW", "NARROW_FLOATS", "complete_types"]
+
+FLOATS = frozenset(
+    {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+)
+# What floats are rounded to in quantised models, and what products of such numbers are added up in.
+NARROW_FLOATS = frozenset(
+    dtype for dtype in ir.DataType if dtype.name.startswith(("FLOAT4", "FLOAT6", "FLOAT8"))
+)
+NARROW = NARROW_FLOATS | {
+    ir.DataType[name] for name in "INT2 UINT2 INT4 UINT4 INT8 UINT8 INT16 UINT16 INT32".split()
+}
 
 
 def complete_types(node: ir.Node, version: int) -> None:

@@ -10,7 +10,11 @@ from whileback.graph.names import label
 from whileback.graph.schemas import problem
 from whileback.graph.scopes import definitions, walk, walk_graphs
 
-__all__ = ["IR_VERSION", "limit_versions", "target_opset"]
+__all__ = ["IR_VERSION", "LAST_WITHOUT_OUTPUT_DTYPE", "fits", "limit_versions", "target_opset"]
+
+# ONNX Runtime 1.32 refuses models of newer opsets in which `DequantizeLinear` of INT8 stands before
+# a `Transpose` or a `Reshape`: it moves pairs across, says `output_dtype`, and changes their type.
+LAST_WITHOUT_OUTPUT_DTYPE = 20
 
 OLDEST_OPSET = 7
 OPSET = 21
@@ -59,6 +63,12 @@ def target_opset(model_opset: int, cap: int | None) -> int:
         )
     newest = max(model_opset, OPSET)
     return newest if cap is None else max(model_opset, min(newest, cap))
+
+
+def fits(graph: ir.Graph, opset: int) -> bool:
+    """Tell whether the nodes of a graph in normal form are the same in an older opset."""
+    have = graph.opset_imports[""]
+    return all(_needed(node, opset, have) <= opset for node in walk(graph) if not node.domain)
 
 
 def limit_versions(model: ir.Model, opset: int | None, ir_version: int | None) -> None:

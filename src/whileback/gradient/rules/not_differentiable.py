@@ -43,11 +43,6 @@ not_differentiable(
     "BitwiseXor",
 )
 not_differentiable(
-    "it computes with whole numbers",
-    "MatMulInteger",
-    "QLinearMatMul",
-)
-not_differentiable(
     "its output depends on sizes alone, whole numbers",
     "BlackmanWindow",
     "HammingWindow",

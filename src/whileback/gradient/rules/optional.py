@@ -8,7 +8,7 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 
 
-@rule("Optional", "OptionalGetElement")
+@rule("Optional", "OptionalGetElement", narrow=True)
 def optional(op: GradientBuilder, node: ir.Node, dO: ir.Value) -> ir.Value:
     """O holds X, so dX = dO."""
     return dO

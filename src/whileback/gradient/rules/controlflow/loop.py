@@ -189,6 +189,7 @@ class _ReverseLoop:
         ]
         for captured, term in zip(body.sums, summed, strict=True):
             total = body.like(captured, "sum")
+            total.type = op.cotangent_type(captured)
             states.append(State(op.zeros_like(captured), total, body.op.Add(total, term)))
         return states
 

@@ -38,9 +38,9 @@ class ReverseBody:
         reached = carries_reached(view, set(received), op.active)
         self.carries = [view.carries[index] for index in reached]
         _refuse_changing_shapes(view, self.carries)
-        self.cotangents = [self.like(carry.input, "grad") for carry in self.carries]
+        self.cotangents = [self.cotangent_of(carry.input) for carry in self.carries]
         self.rows = [
-            Row(self.like(scan.row, "grad"), received[scan.stack], scan.axis, not scan.reverse)
+            Row(self.cotangent_of(scan.row), received[scan.stack], scan.axis, not scan.reverse)
             for scan in view.scan_outputs
             if scan.stack in received
         ]
@@ -56,6 +56,12 @@ class ReverseBody:
         """Return a new value of the same type and shape, to become an input of the body."""
         name = self.op.names.fresh(f"{value.name}_{suffix}")
         return ir.Value(name=name, type=value.type, shape=value.shape)
+
+    def cotangent_of(self, value: ir.Value) -> ir.Value:
+        """Return a new value that stands for the cotangent of a value."""
+        cotangent = self.like(value, "grad")
+        cotangent.type = self.op.cotangent_type(value)
+        return cotangent
 
     def residuals(self) -> list[ir.Value]:
         """Return the values of the forward body that this body reads."""

@@ -15,13 +15,13 @@ from whileback.graph.containers import mapped
 from whileback.graph.shapes import rank
 
 
-@rule("SequenceConstruct")
+@rule("SequenceConstruct", narrow=True)
 def sequence_construct(op: GradientBuilder, node: ir.Node, dS: ir.Value) -> Sequence[ir.Value]:
     """S = (X₀, X₁, …), so dXᵢ is element i of dS."""
     return [op.SequenceAt(dS, index) for index in range(len(node.inputs))]
 
 
-@rule("SequenceAt")
+@rule("SequenceAt", narrow=True)
 def sequence_at(op: GradientBuilder, node: ir.Node, dT: ir.Value) -> ir.Value:
     """T is an element of S, so dS is dT there and zeros elsewhere."""
     S, position = required(node), required(node, 1)
@@ -29,14 +29,14 @@ def sequence_at(op: GradientBuilder, node: ir.Node, dT: ir.Value) -> ir.Value:
     return op.SequenceInsert(rest, dT, _put_back_at(op, S, position))
 
 
-@rule("SequenceInsert")
+@rule("SequenceInsert", narrow=True)
 def sequence_insert(op: GradientBuilder, node: ir.Node, dR: ir.Value) -> tuple[ir.Value, ir.Value]:
     """R is S with T put in, so dT is the element of dR there, and dS the others."""
     position = _inserted_at(op, optional(node, 2))
     return op.SequenceErase(dR, position), op.SequenceAt(dR, position)
 
 
-@rule("SequenceErase")
+@rule("SequenceErase", narrow=True)
 def sequence_erase(op: GradientBuilder, node: ir.Node, dR: ir.Value) -> ir.Value:
     """R is S without one element, so dS is dR with zeros put in there."""
     S, position = required(node), optional(node, 1)
@@ -44,7 +44,7 @@ def sequence_erase(op: GradientBuilder, node: ir.Node, dR: ir.Value) -> ir.Value
     return op.SequenceInsert(dR, zeros, _put_back_at(op, S, position))
 
 
-@rule("ConcatFromSequence")
+@rule("ConcatFromSequence", narrow=True)
 def concat_from_sequence(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is the elements of S one behind another, so dS is dY taken apart."""
     S, axis = required(node), node.attributes["axis"].as_int()
@@ -54,7 +54,7 @@ def concat_from_sequence(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir
     return op.SplitToSequence(dY, op.ConcatFromSequence(sizes, axis=0), axis=axis)
 
 
-@rule("SplitToSequence")
+@rule("SplitToSequence", narrow=True)
 def split_to_sequence(op: GradientBuilder, node: ir.Node, dS: ir.Value) -> ir.Value:
     """S is X in parts, so dX is dS one behind another.
 

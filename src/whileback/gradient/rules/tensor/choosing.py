@@ -7,6 +7,7 @@ import onnx_ir as ir
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.inputs import required
+from whileback.graph.shapes import NARROW
 
 
 @rule("Where")
@@ -27,10 +28,14 @@ def trilu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     return op.Trilu(dY, *node.inputs[1:], upper=node.attributes.get_int("upper", 1))
 
 
-@rule("Cast", "CastLike")
+@rule("Cast", "CastLike", narrow=True)
 def cast(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
-    """Y is X in another float type, so dX is dY in the type of X; integers pass nothing on."""
-    return op.cast(dY, required(node))
+    """Y is X in another float type, so dX is dY in the type of X; integers pass nothing on.
+
+    But for those which something was rounded to, whose cotangents are FLOAT.
+    """
+    X = required(node)
+    return op.cast(dY, ir.DataType.FLOAT if X.dtype in NARROW else X)
 
 
 @rule("OneHot")

@@ -1,0 +1,69 @@
+"""The builder that rules emit their operators with; it knows what cotangents look like."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.gradient.activity import Values
+from whileback.gradient.masking import masked
+from whileback.graph.builder import Builder
+from whileback.graph.containers import content, is_sequence, mapped
+from whileback.graph.names import Names
+from whileback.graph.shapes import NARROW, Shapes
+
+__all__ = ["GradientBuilder"]
+
+
+class GradientBuilder(Builder):
+    """A builder that knows which values of the forward model are active, and which masked."""
+
+    def __init__(self, graph: ir.Graph, names: Names, shapes: Shapes, active: Values) -> None:
+        super().__init__(graph, names, shapes)
+        self.active = active
+        self.in_loop = False
+        self.masked = masked(graph)
+        # Of what is drawn inside a node in a loop's body: the output of the node that tells it.
+        self.drawn: dict[ir.Value, ir.Value] = {}
+
+    def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Return the sum of two cotangents of one value; those of sequences are sequences."""
+        if is_sequence(a):
+            return mapped(self, [a, b], lambda op, x, y: op.Add(x, y), "sum")
+        return self.Add(a, b)
+
+    def zeros_like(self, value: ir.Value, dtype: ir.DataType | None = None) -> ir.Value:
+        """Return zeros as the cotangent of a value: for a sequence, a sequence of zeros.
+
+        The cotangent of an optional is that of its content; of one without, it is empty.
+        """
+        if isinstance(value.type, ir.OptionalType):
+            return self.either(
+                self.OptionalHasElement(value),
+                lambda op: [op.zeros_like(op.OptionalGetElement(value))],
+                lambda op: [op.nothing(value)],
+            )[0]
+        if is_sequence(value):
+            return mapped(self, [value], lambda op, x: op.zeros_like(x), "zeros")
+        narrow = dtype is None and value.dtype in NARROW
+        return super().zeros_like(value, ir.DataType.FLOAT if narrow else dtype)
+
+    def nothing(self, value: ir.Value) -> ir.Value:
+        """Return the cotangent of an optional without content."""
+        type_ = self.cotangent_type(value)
+        dtype = ir.DataType.FLOAT if type_ is None else type_.dtype
+        if is_sequence(value):
+            return self.SequenceEmpty(dtype=int(dtype))
+        return self.constant(np.zeros(0), dtype)
+
+    def cotangent_type(self, value: ir.Value) -> ir.TypeProtocol | None:
+        """Return the type of the value's cotangent.
+
+        For an optional that is the type of its content, and for whole numbers, to which something
+        was rounded, FLOAT.
+        """
+        type_ = content(value.type)
+        if type_ is None or type_.dtype not in NARROW:
+            return type_
+        tensor = ir.TensorType(ir.DataType.FLOAT)
+        return ir.SequenceType(tensor) if isinstance(type_, ir.SequenceType) else tensor

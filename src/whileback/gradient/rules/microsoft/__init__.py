@@ -1,0 +1,1 @@
+"""Gradients of operators of ONNX Runtime's own domain; most others have definitions instead."""

@@ -1,0 +1,1 @@
+"""Gradients of quantised operators: those of what they compute before they round."""
