@@ -7,48 +7,21 @@ sizes and types that it turns out to change, go into a `Plan`; then the body is 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import onnx_ir as ir
 
-from whileback.caffe2.reading.cells import Cell, Workspace
-from whileback.caffe2.reading.contents import Clash, Content, Lost, Opaque
+from whileback.caffe2.reading.cells import Cell
+from whileback.caffe2.reading.contents import Clash, Content, Opaque
 from whileback.caffe2.reading.nets import Step
+from whileback.caffe2.reading.plans import Plan
 from whileback.caffe2.reading.reader import Reader
 from whileback.caffe2.reading.stacks import Stack
 from whileback.caffe2.reading.tables import Row, Rows, Start, Table
-from whileback.graph.shapes import same_dim
 
-__all__ = ["Loop", "Plan"]
+__all__ = ["Loop"]
 
 BOOL, INT64 = ir.TensorType(ir.DataType.BOOL), ir.TensorType(ir.DataType.INT64)
-
-
-@dataclass(eq=False)
-class Plan:
-    """What reading a loop's body showed of the blobs that it changes.
-
-    Attributes:
-        carried: those that it was not plain from its nets that it writes.
-        loose: the axes whose sizes change; None if the rank does.
-        clashing: those whose type changes.
-        spent: scopes from which a trip takes a workspace, in nets that use workspaces again.
-        growing: scopes whose tables a trip reads and adds rows to.
-        workspace: the blobs that exist only in the body, where it has its own.
-    """
-
-    carried: dict[Cell, None] = field(default_factory=dict)
-    loose: dict[Cell, set[int] | None] = field(default_factory=dict)
-    clashing: set[Cell] = field(default_factory=set)
-    spent: set[Cell] = field(default_factory=set)
-    growing: set[Cell] = field(default_factory=set)
-    workspace: Workspace = field(default_factory=Workspace)
-
-    @classmethod
-    def of(cls, reader: Reader, step: Step) -> Plan:
-        """Return what is known of a loop."""
-        plan: Plan = reader.session.plans.setdefault(step, cls())
-        return plan
 
 
 class Loop:
@@ -85,6 +58,10 @@ class Loop:
             return self._any_stack(cell)
         return content
 
+    def _shape(self, cell: Cell, value: ir.Value) -> ir.Shape | None:
+        """Return the shape that a blob has before and after each trip."""
+        return self.outside.op.shape(self.plan.dims(cell, value))
+
     def _any_stack(self, cell: Cell) -> Stack:
         """Return a stack of which only the run knows how high it is."""
         top, length = (
@@ -102,59 +79,14 @@ class Loop:
             return before
         return Stack.empty(self.outside.op, cell.scope.kept)
 
-    def _shape(self, cell: Cell, value: ir.Value) -> ir.Shape | None:
-        """Return a shape that a blob has before and after each trip."""
-        loose = self.plan.loose.get(cell, set())
-        if value.shape is None or loose is None:
-            return None
-        dims = enumerate(value.shape)
-        return self.outside.op.shape(None if axis in loose else dim for axis, dim in dims)
-
     def is_settled(self) -> bool:
         """Tell whether the body, which has been read, keeps to the plan; else correct the plan."""
-        return not any([self._corrects(cell, end) for cell, end in self.body.state.items()])
-
-    def _corrects(self, cell: Cell, end: Content) -> bool:
-        """Correct the plan by what a blob holds after a trip; tell whether it was wrong."""
-        begin = self._start.get(cell, self.outside.state.get(cell))
-        if cell in self.plan.clashing or _same(begin, end):
-            return False
-        if begin is None and not (isinstance(end, Stack) and end.table.blocks):
-            return False
-        if begin is not None and not isinstance(begin, Lost) and not _alike(begin, end):
-            self.plan.clashing.add(cell)
-            return True
-        if cell not in self._start:
-            self.plan.carried[cell] = None
-            return True
-        if isinstance(begin, Stack) and isinstance(end, Stack):
-            return self._uses(cell, begin, end)
-        return self._loosens(cell, begin, end)
-
-    def _uses(self, cell: Cell, begin: Stack, end: Stack) -> bool:
-        """Note how a trip uses a scope, where that matters; tell whether it was not known."""
-        plan, start = self.plan, begin.table.start
-        known = (cell in plan.spent, cell in plan.growing)
-        if self.outside.session.reuses and begin.is_live and not end.is_live:
-            plan.spent.add(cell)
-        if start is not None and start.read and end.table.added(begin.table) != ():
-            plan.growing.add(cell)
-        return known != (cell in plan.spent, cell in plan.growing)
-
-    def _loosens(self, cell: Cell, begin: Content | None, end: Content) -> bool:
-        """Let sizes be different in each trip that a trip changes; tell whether there are any."""
-        loose = self.plan.loose.get(cell, set())
-        if not isinstance(begin, ir.Value) or not isinstance(end, ir.Value):
-            return False
-        if loose is None or begin.shape is None:
-            return False
-        if end.shape is None or len(begin.shape) != len(end.shape):
-            self.plan.loose[cell] = None
-            return True
-        pairs = enumerate(zip(begin.shape, end.shape, strict=True))
-        changed = {axis for axis, (m, n) in pairs if axis not in loose and not same_dim(m, n)}
-        self.plan.loose[cell] = loose | changed
-        return bool(changed)
+        before, start, plan = self.outside.state, self._start, self.plan
+        learned = [
+            plan.learns(cell, start.get(cell, before.get(cell)), end, cell in start)
+            for cell, end in self.body.state.items()
+        ]
+        return not any(learned)
 
     def release(self) -> None:
         """Give the reading up."""
@@ -211,14 +143,12 @@ class Loop:
             return Clash.of(before, end)
         if isinstance(end, Stack):
             return self._stack_after(cell, end)
-        if (
-            isinstance(end, ir.Value)
-            and isinstance(begin, ir.Value)
-            and isinstance(before, ir.Value)
-        ):
-            return self._carry(before, begin, end, self._shape(cell, before))
-        if not isinstance(end, ir.Value) or end is before:
+        if not isinstance(end, ir.Value):
             return Opaque() if isinstance(end, Opaque) and end is not before else end
+        if isinstance(begin, ir.Value) and isinstance(before, ir.Value):
+            return self._carry(before, begin, end, self._shape(cell, before))
+        if end is before:
+            return end
         op = self.outside.op
         dims = None if end.shape is None else list(map(op.fixed, end.shape))
         begin = op.placeholder(cell.name, end.type, op.shape(dims))
@@ -288,18 +218,3 @@ class Loop:
                 found.update((begin.top, begin.table.length))
                 found.update(begin.table.inputs.values())
         return found
-
-
-def _same(a: Content | None, b: Content | None) -> bool:
-    """Tell whether a blob surely holds the same."""
-    if isinstance(a, Stack) and isinstance(b, Stack):
-        same = (a.top, a.table.start, a.table.blocks) == (b.top, b.table.start, b.table.blocks)
-        return same and a.table.length is b.table.length
-    return a is b or (isinstance(a, Opaque) and isinstance(b, Opaque))
-
-
-def _alike(a: Content, b: Content) -> bool:
-    """Tell whether two things can be in one blob, the one before and the other after a trip."""
-    if isinstance(a, ir.Value) and isinstance(b, ir.Value):
-        return a.type == b.type
-    return type(a) is type(b) and not isinstance(a, Clash)

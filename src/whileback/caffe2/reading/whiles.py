@@ -12,8 +12,9 @@ from whileback.caffe2.reading.conditions import (
     first_element,
     only_element,
 )
-from whileback.caffe2.reading.loop import Loop, Plan
+from whileback.caffe2.reading.loop import Loop
 from whileback.caffe2.reading.nets import Step
+from whileback.caffe2.reading.plans import Plan
 from whileback.caffe2.reading.reader import Reader, controls
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
@@ -49,17 +50,17 @@ def _while(reader: Reader, step: Step) -> None:
 
 def _onnx_while(reader: Reader, step: Step) -> None:
     """Run the body as `Loop` of ONNX does, in a workspace of its own unless scopes are disabled."""
-    loops = _OnnxWhile(reader, step)
-    limit, start = loops.begin()
+    made = _OnnxWhile(reader, step)
+    limit, start = made.begin()
     while True:
-        loop = Loop(reader, step, loops.written())
-        proceed, rows = loops.trip(loop)
+        loop = Loop(reader, step, made.written())
+        proceed, rows = made.trip(loop)
         if loop.is_settled():
             break
         loop.release()
     stacks = [loop.stacked(row) for row in rows]
     loop.emit(limit, start, proceed, step.proto.output[0] if step.proto.output else "ONNXWhile")
-    loops.end(stacks)
+    made.end(stacks)
 
 
 class _OnnxWhile:
