@@ -82,8 +82,10 @@ def _others(
     masks = [op.Equal(factor, zero) for factor in (X, U)]
     others = [op.Where(mask, one, each) for mask, each in zip(masks, (X, U), strict=True)]
     zeros = [op.Where(mask, each, zero) for mask, each in zip(masks, (X, U), strict=True)]
-    P, Z = places.write(*others, "mul"), places.write(*zeros, "add")
-    count = places.write(*(op.cast(mask, ir.DataType.FLOAT) for mask in masks), "add")
+    counted = [op.cast(mask, ir.DataType.FLOAT) for mask in masks]
+    P = places.write(others[0], others[1], "mul")
+    Z = places.write(zeros[0], zeros[1], "add")
+    count = places.write(counted[0], counted[1], "add")
 
     def slope(factor: ir.Value, which: int, *at: ir.Value) -> ir.Value:
         Y, P, Z, count = at

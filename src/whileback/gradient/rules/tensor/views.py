@@ -34,7 +34,7 @@ def squeeze(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 
 @rule("Unsqueeze")
 def unsqueeze(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
-    """Y is X with more axes of size 1, so dX is dY without them; for run-time axes see `squeeze`."""
+    """Y is X with more axes of size 1: dX is dY without them; for run-time axes see `squeeze`."""
     axes = required(node, 1)
     return op.Squeeze(dY, axes) if known_ints(axes) else op.reshape(dY, required(node))
 
