@@ -154,6 +154,20 @@ def test_blobs_are_copied_to_the_next_trip_one_after_the_other() -> None:
     assert (result["xs"], result["ys"]) == (2, 2)
 
 
+def test_a_body_without_a_workspace_of_its_own() -> None:
+    made = onnx_while(
+        op("Add", "a w", "b"),
+        op("Copy", "k", "go"),
+        lists=("n k a c w", "go b c"),
+        outputs="xs ys",
+        has_trip_count=1,
+        disable_scopes=1,
+    )
+    result = run(made, COUNTED)
+    assert result["b"].tolist() == result["xs"].tolist() == [[10], [10]]
+    assert result["n"] == 3
+
+
 def test_a_trip_count_of_another_type() -> None:
     made = onnx_while(*TANH, lists=("n k a c", "go b c"), outputs="xs ys", has_trip_count=1)
     with pytest.raises(NetDefError) as info:

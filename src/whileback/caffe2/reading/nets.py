@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -128,11 +129,17 @@ def _check_sources(net: NetDef, steps: Sequence[Step]) -> None:
 
 
 def _check_if(step: Step) -> None:
-    step.args.net("then_net")
+    _check_nets(step, "then_net", "else_net")
 
 
 def _check_while(step: Step) -> None:
-    step.args.net("loop_net")
+    _check_nets(step, "loop_net", "cond_net")
+
+
+def _check_nets(step: Step, needed: str, other: str) -> None:
+    step.args.net(needed)
+    if step.args.has(other):
+        step.args.net(other)
 
 
 def carried_count(op: OperatorDef) -> int:
@@ -143,8 +150,10 @@ def carried_count(op: OperatorDef) -> int:
 def _check_onnx_while(step: Step) -> None:
     """The body reads the iteration, the condition and what is carried; more inputs are hints."""
     op, body = step.proto, step.args.net("body")
-    carried = carried_count(op)
-    if not 0 <= carried <= len(op.input) - 2 or len(body.external_input) != carried + 2:
+    carried, given = carried_count(op), len(body.external_input)
+    if step.args.bool("disable_scopes", False):
+        given = min(given, carried + 2)  # All other blobs can be read, too.
+    if not 0 <= carried <= len(op.input) - 2 or given != carried + 2:
         raise NetDefError(
             f"{label(op)} has {len(op.input)} inputs and carries {carried} blobs, but its body "
             f"'{body.name}' has {len(body.external_input)} in external_input: these must be the "
@@ -211,9 +220,9 @@ def _check_bindings(step: Step) -> None:
 
 
 def _check_once(op: OperatorDef, names: Sequence[str], what: str) -> None:
-    twice = next((name for name in names if list(names).count(name) > 1), None)
-    if twice is not None:
-        raise NetDefError(f"{label(op)} has '{twice}' twice in {what}. Name it once.")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise NetDefError(f"{label(op)} has '{twice[0]}' twice in {what}. Name it once.")
 
 
 _CHECKS: dict[str, Callable[[Step], None]] = {

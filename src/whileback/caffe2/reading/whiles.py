@@ -13,7 +13,7 @@ from whileback.caffe2.reading.conditions import (
     only_element,
 )
 from whileback.caffe2.reading.loop import Loop
-from whileback.caffe2.reading.nets import Step
+from whileback.caffe2.reading.nets import Step, carried_count
 from whileback.caffe2.reading.plans import Plan
 from whileback.caffe2.reading.reader import Reader, controls
 from whileback.errors import NetDefError
@@ -75,7 +75,7 @@ class _OnnxWhile:
         workspace = Plan.of(reader, step).workspace if self.has_scopes else reader.workspace
         self.inside = reader.within(workspace)
         self.number, self.condition, *carried = self.block.inputs
-        self.carried = carried[: step.args.int("num_loop_carried_deps", len(self.proto.input) - 2)]
+        self.carried = carried[: carried_count(step.proto)]
 
     def written(self) -> list[Cell]:
         """Return the blobs that the body may write."""
