@@ -98,8 +98,7 @@ def ours(body: str, arrays: Arrays) -> dict[str, float]:
     net = forward_net(body)
     wrt = [name for name in ("y", "w") if name in net.external_input]
     forward = caffe2.convert(net, inputs={name: arrays[name] for name in net.external_input})
-    last = json.loads(next(p.value for p in forward.metadata_props if p.key == "whileback.blobs"))
-    gradient = whileback.vjp(forward, of=last["y"], wrt=wrt)
+    gradient = whileback.vjp(forward, of=caffe2.last_versions(forward)["y"], wrt=wrt)
     found = {}
     for name, model in (("forward", forward), ("forward and gradient", gradient)):
         compiled = whileback.compile(model, threads=1)

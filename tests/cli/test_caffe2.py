@@ -64,6 +64,16 @@ def test_gradient_as_net(net: Command, file: str) -> None:
         assert {name: saved[f"{name}_grad"].tolist() for name in GRADIENTS} == GRADIENTS
 
 
+def test_what_is_differentiated_is_the_last_value_of_a_blob(net: Command) -> None:
+    Path("square.pbtxt").write_text('op { type: "Sqr" input: "x" output: "x" }')
+    words = ("--of", "x", "--wrt", "x")
+    net("gradient", "square.pbtxt", *words, "-o", "g.onnx", "--input", "x=FLOAT:")
+    assert net("run", "g.onnx", "x=3.0").out == "x@1 : FLOAT[] = 9.\nx_grad : FLOAT[] = 6.\n"
+    assert net("check", "square.pbtxt", *words, "x=3.0").status == 0
+    net("gradient", "square.pbtxt", *words, "-o", "g.pbtxt")
+    assert net("run", "g.pbtxt", "x=3.0").out.splitlines()[-1] == "x_grad : FLOAT[] = 6."
+
+
 def test_gradient_replaces_no_net_unasked(net: Command) -> None:
     before = Path("n.pbtxt").read_text()
     result = net("gradient", "n.pbtxt", "--of", "loss", "--wrt", "x", "-o", "n.pbtxt")

@@ -15,7 +15,7 @@
 [0.5339]
 """
 
-from whileback.caffe2.convert import convert, initial_blobs
+from whileback.caffe2.convert import convert, initial_blobs, last_versions
 from whileback.caffe2.gradients import GradientMap, add_gradient_operators
 from whileback.caffe2.gradients.control_gradient import (
     gen_do_gradient,
@@ -56,6 +56,7 @@ __all__ = [
     "gen_while_gradient",
     "initial_blobs",
     "is_caffe2",
+    "last_versions",
     "load",
     "load_blobs",
     "load_plan",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 
@@ -10,13 +11,14 @@ import onnx
 import onnx_ir as ir
 
 from whileback.caffe2.reading import TensorSpec, read
+from whileback.caffe2.reading.read import BLOBS_KEY
 from whileback.engines import compile
 from whileback.errors import ArgumentError, NetDefError, nearest
 from whileback.formats import caffe2, to_proto
 from whileback.formats.caffe2.arguments import subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef
 
-__all__ = ["convert", "initial_blobs", "to_model"]
+__all__ = ["convert", "initial_blobs", "last_versions", "to_model"]
 
 Path = str | PathLike[str]
 Net = NetDef | caffe2.Predictor | Path
@@ -83,6 +85,24 @@ def to_model(
             "inputs={'data': (1, 3, 224, 224)} (--input data=1,3,224,224)."
         )
     return read(predictor.net, specs, used, outputs or predictor.outputs or None).model
+
+
+def last_versions(model: onnx.ModelProto | ir.Model) -> dict[str, str]:
+    """Return what the last value of each blob is called in a model made of a net.
+
+    Empty for any other model.
+
+    >>> net = NetDef(name="n", external_output=["x"])
+    >>> _ = net.op.add(type="Relu", input=["x"], output=["x"])
+    >>> last_versions(convert(net))
+    {'x': 'x@1'}
+    """
+    if isinstance(model, ir.Model):
+        metadata: Mapping[str, str] = model.metadata_props
+    else:
+        metadata = {entry.key: entry.value for entry in model.metadata_props}
+    found: dict[str, str] = json.loads(metadata.get(BLOBS_KEY, "{}"))
+    return found
 
 
 def initial_blobs(init: Init) -> dict[str, np.ndarray]:

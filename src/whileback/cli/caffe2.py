@@ -17,7 +17,15 @@ from whileback.caffe2.convert import to_model
 from whileback.cli.arrays import load_arrays
 from whileback.errors import ArgumentError, nearest
 
-__all__ = ["check_recorded", "gradient", "is_net", "open_model", "read_shapes", "run"]
+__all__ = [
+    "check_recorded",
+    "gradient",
+    "is_net",
+    "last_versions",
+    "open_model",
+    "read_shapes",
+    "run",
+]
 
 
 def is_net(path: str) -> bool:
@@ -39,6 +47,12 @@ def open_model(arguments: argparse.Namespace, inputs: Mapping[str, Any] | None =
     specs = read_shapes(arguments.input)
     specs |= {name: caffe2.TensorSpec.of(_array(value)) for name, value in (inputs or {}).items()}
     return to_model(arguments.model, arguments.init, inputs=specs)
+
+
+def last_versions(arguments: argparse.Namespace, model: ir.Model) -> list[str]:
+    """Return the values that `--of` names: of a blob of a net, what it holds at the end."""
+    known = caffe2.last_versions(model) if is_net(arguments.model) else {}
+    return [known.get(name, name) for name in arguments.of]
 
 
 def read_shapes(words: Iterable[str]) -> dict[str, caffe2.TensorSpec]:

@@ -51,7 +51,8 @@ def check(arguments: argparse.Namespace) -> int:
     with Progress(f"checking {arguments.model}"):
         model = caffe2.open_model(arguments, inputs)
         options = {"seed": arguments.seed, "quantized": arguments.quantized}
-        report = whileback.check(model, arguments.of, arguments.wrt, inputs, **options)
+        of = caffe2.last_versions(arguments, model)
+        report = whileback.check(model, of, arguments.wrt, inputs, **options)
     print(report)
     return 0 if report.ok else 1
 
@@ -112,9 +113,10 @@ def _differentiate(
 ) -> int:
     _require_free(arguments)
     with Progress(f"differentiating {arguments.model}") as progress:
+        model = caffe2.open_model(arguments)
         result = transform(
-            caffe2.open_model(arguments),
-            arguments.of,
+            model,
+            caffe2.last_versions(arguments, model),
             arguments.wrt,
             quantized=arguments.quantized,
             opset=arguments.opset,
