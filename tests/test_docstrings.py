@@ -11,10 +11,14 @@ import pytest
     [
         "whileback",
         "whileback.api",
+        "whileback.caffe2",
+        "whileback.caffe2.convert",
         "whileback.caffe2.gradients.control_gradient",
         "whileback.caffe2.gradients.net_gradient",
+        "whileback.caffe2.net_builder",
         "whileback.caffe2.workspace",
         "whileback.errors",
+        "whileback.formats.caffe2.arguments",
         "whileback.graph.names",
     ],
 )
