@@ -109,3 +109,16 @@ def test_reductions_of_nothing(operator, kind):
     got = compile(second)(x=nothing, y_grad=np.ones((2, 3), np.float32), x_grad_grad=nothing)
     assert got["x_grad"].shape == (2, 0, 3)
     np.testing.assert_array_equal(got[names(second)["y_grad"]], np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("call", ["ReduceMean<keepdims=0>(x)", "Mean(a, b, c)"])
+@pytest.mark.parametrize("dims", ["[3]", "[N]"])
+def test_means_divide(call, dims):
+    """A third is no number of FLOAT, and what it leaves off shows where terms cancel."""
+    text = f"(float{dims} x, float a, float b, float c) => (float y) {{ y = {call} }}"
+    wrt = "x" if "x" in call else "a"
+    run = compile(vjp(parse(text), of=["y"], wrt=[wrt]))
+    feeds = {"x": np.zeros(3, np.float32)} | dict.fromkeys("abc", np.float32(0))
+    for dy in np.random.default_rng(0).normal(size=64).astype(np.float32):
+        got = run(feeds, y_grad=dy)[f"{wrt}_grad"]
+        assert (got == dy / np.float32(3)).all()

@@ -10,6 +10,7 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.guards import over, times
 from whileback.gradient.rules.inputs import optional, required
+from whileback.gradient.rules.nn.standard import widened
 from whileback.graph.constants import known_ints
 from whileback.graph.shapes import static_shape
 
@@ -23,13 +24,14 @@ def reduce_sum(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("ReduceMean")
 def reduce_mean(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = Σ X/n over the axes, n elements each, so dX is dY/n, spread over the axes."""
-    X = required(node)
-    count = _count(node)
+    X, count = required(node), _count(node)
+    wide = widened(op, dY)  # FLOAT16 has no numbers above 65504
     if count is not None:
-        return op.expand(_keep_axes(op, node, op.Mul(dY, 1 / max(count, 1))), X)
-    counts = (op.Size(node.outputs[0]), op.Max(op.Size(X), 1))
-    share = op.cast(op.Div(*(op.Cast(n, to=int(ir.DataType.DOUBLE)) for n in counts)), dY)
-    return op.expand(_keep_axes(op, node, op.Mul(dY, share)), X)
+        share = op.Div(wide, float(max(count, 1)))
+    else:
+        each = op.Div(op.Size(X), op.Max(op.Size(node.outputs[0]), 1))
+        share = op.Div(wide, op.cast(op.Max(each, 1), wide))
+    return op.expand(_keep_axes(op, node, op.cast(share, dY)), X)
 
 
 @rule("ReduceSumSquare")

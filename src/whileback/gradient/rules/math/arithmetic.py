@@ -91,7 +91,7 @@ def variadic_sum(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> list[ir.Va
 @rule("Mean")
 def variadic_mean(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> list[ir.Value | None]:
     """Y = (A + B + …)/n, so each gets dY/n, summed back to its own shape."""
-    return _to_each(op, node, op.Mul(dY, 1 / len(node.inputs)))
+    return _to_each(op, node, op.Div(dY, float(len(node.inputs))))
 
 
 def _to_each(op: GradientBuilder, node: ir.Node, share: ir.Value) -> list[ir.Value | None]:
