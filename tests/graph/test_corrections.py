@@ -104,3 +104,27 @@ def test_two_symbols_that_meet_in_an_expand():
     body = f"{ints(s=[0], e=[1], a=[0])} r = Slice(x, s, e, a) d = Shape(x) y = Expand(r, d)"
     assert inferred("float[B,3] x", body) == "FLOAT[max(B,_d0),3]"
     assert inferred("float[1,3] x, float[B,3] z", "d = Shape(z) y = Expand(x, d)") == "FLOAT[B,3]"
+
+
+@pytest.mark.parametrize(
+    ("length", "scale", "wanted"),
+    [
+        (35, 1.4, "_d0"),
+        (7, 1.5, "10"),
+        (10, 2.0, "20"),
+        (5, 0.5, "2"),
+        ("N", 1.0, "N"),
+        ("N", 1.5, "_d0"),
+    ],
+)
+def test_sizes_that_scales_make(length, scale, wanted):
+    """35 times the float nearest to 1.4 is less than 49, but ONNX Runtime rounds it to that."""
+    body = f"s = Constant<value_floats = [1.0, {scale}]>() y = Resize(x, , s)"
+    assert inferred(f"float[1,{length}] x", body) == f"FLOAT[1,{wanted}]"
+
+
+def test_sizes_that_keep_an_aspect_ratio():
+    policy = 'keep_aspect_ratio_policy = "not_larger"'
+    body = f"{ints(s=[4, 7])} y = Resize<{policy}, axes = [1, 2]>(x, , , s)"
+    assert inferred("float[1,5,6] x", body) == "FLOAT[1,_d0,_d1]"
+    assert inferred("float[1,A,B] x", body) == "FLOAT[1,_d0,_d1]"

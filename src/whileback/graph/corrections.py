@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
-from whileback.graph.constants import known_ints
+from whileback.graph.constants import known_floats, known_ints
 from whileback.graph.scopes import is_standard
 
 __all__ = [
@@ -142,6 +144,8 @@ def forget_guesses(node: ir.Node, new_dim: NewDim, held: Held) -> None:
     if is_standard(node, "Unique") and "axis" in node.attributes:  # taken for a flat one
         node.outputs[0].shape = None
         infer_rank(node, new_dim)
+    if is_standard(node, "Resize"):
+        _forget_resized_sizes(node, new_dim)
     if is_standard(node, *BROADCASTING):
         _join_symbols(node, new_dim, held)
 
@@ -176,6 +180,27 @@ def _forget_slice_sizes(node: ir.Node, new_dim: NewDim) -> None:
             for m, n in zip(X.shape, Y.shape, strict=True)
         ]
     )
+
+
+def _forget_resized_sizes(node: ir.Node, new_dim: NewDim) -> None:
+    """Lengths times scales may be rounded before they are cut off, and a kept ratio rounds them."""
+    X, Y = node.inputs[0], node.outputs[0]
+    scales = known_floats(node.inputs[2] if len(node.inputs) > 2 else None)
+    stretches = node.attributes.get_string("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if X is None or X.shape is None or Y.shape is None or (stretches and not scales):
+        return
+    dims, axes = list(Y.shape), node.attributes.get_ints("axes", range(len(Y.shape)))
+    for index, axis in enumerate(axes):
+        if not scales or not _is_cut_off_surely(X.shape[axis], scales[index]):
+            dims[axis] = new_dim()
+    Y.shape = ir.Shape(dims)
+
+
+def _is_cut_off_surely(length: int | ir.SymbolicDim, scale: float) -> bool:
+    """Tell whether the product is cut off to the same number in FLOAT, as runtimes have it."""
+    if isinstance(length, int):
+        return math.floor(length * scale) == int(np.float32(length) * np.float32(scale))
+    return scale.is_integer()
 
 
 def _join_symbols(node: ir.Node, new_dim: NewDim, held: Held) -> None:

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from tests.gradient.rules.exact import gradients
+from tests.gradient.rules.nn.single import values
 from tests.gradient.rules.tensor.squares import ints, judge
-from tests.judge import parse
+from tests.judge import assert_gradient, parse
 
-from whileback.errors import UnsupportedError
+from whileback.errors import UnsupportedError, WhilebackWarning
 from whileback.gradient import vjp
 
 IMAGE = np.linspace(-2, 3, 6, dtype=np.float32).reshape(1, 1, 2, 3)
@@ -82,25 +84,79 @@ def test_half_precision():
     judge(body, "float16[A,B,C,D]", result="float16", x=x)
 
 
-def refusal(signature, body, wrt="x"):
-    model = parse(f"({signature}) => (float[A,B] y) {{ {body} }}")
+PLANE = values(5, 4)
+ALIGNED = 'coordinate_transformation_mode = "align_corners"'
+SMOOTH = [mode for mode in MODES if "nearest" not in mode and ALIGNED not in mode] + [
+    'mode = "linear", coordinate_transformation_mode = "half_pixel_symmetric"',
+    'mode = "cubic", antialias = 1, exclude_outside = 1',
+]
+
+
+def judge_all(attributes, arguments, constants="", **inputs):
+    """Judge gradients with respect to all floats, those that say where to sample included."""
+    kinds = {name: "int64" if v.dtype.kind == "i" else "float" for name, v in inputs.items()}
+    head = ", ".join(f"{kind}[{len(inputs[name])}] {name}" for name, kind in kinds.items())
+    model = f"""(float[A,B] x, {head}) => (float[N] y) <int64[1] n = {{-1}}> {{
+      {constants} z = Resize<{attributes}>(x, {arguments}) y = Reshape(z, n)
+    }}"""
+    wrt = ["x", *(name for name, kind in kinds.items() if kind == "float")]
+    assert_gradient(model, ["y"], wrt, {"x": PLANE, **inputs}, second_order=True)
+
+
+@pytest.mark.parametrize("mode", SMOOTH)
+@pytest.mark.parametrize("scales", [[1.3, 0.7], [0.55, 1.7]])
+def test_gradients_of_scales(scales, mode):
+    judge_all(mode, ", s", s=np.array(scales, np.float32))
+
+
+@pytest.mark.parametrize("attributes", ['mode = "nearest"', f'mode = "linear", {ALIGNED}'])
+def test_scales_that_move_nothing(attributes):
+    model = f"""(float[A,B] x, float[2] s) => (float[C,D] y) {{
+      y = Resize<{attributes}>(x, , s)
+    }}"""
+    with pytest.warns(WhilebackWarning, match="'s': its gradient is zero everywhere"):
+        got = gradients(model, {"x": PLANE, "s": [2.5, 0.5]})
+    assert not got["s"].any()
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("roi", [[0.1, 0.2, 0.83, 0.91], [-0.3, 0.45, 0.7, 1.4]])
+def test_gradients_of_regions(roi, mode):
+    attributes = f'coordinate_transformation_mode = "tf_crop_and_resize", mode = "{mode}"'
+    region = np.array(roi, np.float32)
+    judge_all(attributes, "r, , s", r=region, s=np.array([4, 6]))
+    scales = "s = Constant<value_floats = [1.7, 0.7]>()"
+    judge_all(attributes, "r, s", scales, r=region)
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("sizes", [[7, 9], [3, 2]])
+def test_kept_aspect_ratios(sizes, mode, policy):
+    attributes = f'{mode}, keep_aspect_ratio_policy = "{policy}"'
+    judge_all(attributes, ", , s", s=np.array(sizes))
+
+
+def test_sizes_that_rounding_makes():
+    """35 times the float nearest to 1.4 is less than 49, but ONNX Runtime rounds it to that."""
+    scale = "s = Constant<value_floats = [1.0, 1.4]>()"
+    model = f"(float[1,35] x) => (float[A,B] y) {{ {scale} y = Resize(x, , s) }}"
+    assert_gradient(model, ["y"], ["x"], second_order=True)
+
+
+def test_a_rank_that_only_the_sizes_tell():
+    body = f'{ints(s=[1, 1, 5, 2])} y = Resize<mode = "linear">(h, , , s)'
+    judge(body, "float[]", x=IMAGE)
+
+
+def test_unknown_rank():
+    model = parse("""(float[N] x, int64[R] n, int64[S] s) => (float y) {
+      h = Reshape(x, n) y = Resize(h, , , s)
+    }""")
+    model.graph.outputs[0].shape = None
     with pytest.raises(UnsupportedError) as error:
-        vjp(model, of="y", wrt=wrt)
-    return str(error.value)
-
-
-def test_refusals():
-    body = "h = Reshape(x, n) y = Resize(h, , , s)"
-    assert refusal("float[N] x, int64[R] n, int64[2] s", body) == (
+        vjp(model, of="y", wrt="x")
+    assert str(error.value) == (
         "Node 'Resize' (Resize) has an input 'h' of unknown rank (FLOAT[?]), and its gradient is "
         "written axis by axis. Declare the shape of the input; its dimensions may be symbols."
-    )
-    body = 'y = Resize<keep_aspect_ratio_policy = "not_larger">(x, , , s)'
-    assert refusal("float[2,3] x, int64[2] s", body) == (
-        "Node 'Resize' (Resize) keeps the aspect ratio, which has no gradient yet. "
-        "Give it the `scales` instead of `sizes`."
-    )
-    assert refusal("float[2,3] x, float[2] s", "y = Resize(x, , s)", "s") == (
-        "Node 'Resize' (Resize): the gradient with respect to 's', which says where to sample, is "
-        "not known. Only its first input has one."
     )

@@ -9,61 +9,59 @@ import onnx_ir as ir
 from whileback.errors import UnsupportedError
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.definition import by_definition
 from whileback.gradient.rules.inputs import optional, required
+from whileback.gradient.rules.tensor.resampling import (
+    given_scales,
+    rank_of,
+    resampled,
+    resized_axes,
+)
 from whileback.graph.builder import Operand
 from whileback.graph.constants import known_floats, known_ints
-from whileback.graph.shapes import describe, same_dim, static_shape
+from whileback.graph.shapes import describe, same_dim
 
 # What a matrix does not share with the operator: it has its own axes, and its rest is zero.
 _NOT_OF_MATRIX = ("axes", "extrapolation_value", "keep_aspect_ratio_policy")
 
 
 @rule("Resize")
-def resize(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+def resize(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Sequence[ir.Value | None]:
     """Y is X times a matrix W along every axis, so dX is dY times every Wᵀ.
 
-    W is what the same Resize makes of the unit matrix, whatever its mode and its coordinates.
+    W is what the same Resize makes of the unit matrix, whatever its mode and its coordinates. The
+    scales and the region have gradients as well, by way of the points where X is sampled; not
+    where the nearest pixel is taken. Linear samples have the slope to the right at a pixel.
     """
-    _check(op, node)
-    X, dX = required(node), dY
-    for index, axis in enumerate(_axes(node)):
-        if not _keeps(node, index, axis, dY):
-            matrix = _matrix(op, node, index, op.dim(X, axis), op.dim(dY, axis))
-            dX = _multiply(op, dX, op.CastLike(matrix, dY), axis, len(X.shape or ()))
-    return dX
+    _check(node)
+    policy = node.attributes.get_string("keep_aspect_ratio_policy", "stretch")
+    kept = policy != "stretch"
+    nearest = node.attributes.get_string("mode", "nearest") == "nearest"
+    gradients: list[ir.Value | None] = [None] * len(node.inputs)
+    if kept or (not nearest and any(value in op.active for value in node.inputs[1:])):
+        gradients = list(by_definition(op, node, dY, resampled))
+    if required(node) in op.active and not kept:
+        gradients[0] = _by_matrices(op, node, dY)
+    return gradients
 
 
-def _check(op: GradientBuilder, node: ir.Node) -> None:
-    X = required(node)
-    if X.shape is None:
+def _check(node: ir.Node) -> None:
+    if rank_of(node) is None:
+        X = required(node)
         raise UnsupportedError(
             f"Node '{node.name}' (Resize) has an input '{X.name}' of unknown rank "
             f"({describe(X)}), and its gradient is written axis by axis. "
             "Declare the shape of the input; its dimensions may be symbols."
         )
-    if node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise UnsupportedError(
-            f"Node '{node.name}' (Resize) keeps the aspect ratio, which has no gradient yet. "
-            "Give it the `scales` instead of `sizes`."
-        )
-    for value in node.inputs[1:]:
-        if value is not None and value in op.active:
-            raise UnsupportedError(
-                f"Node '{node.name}' (Resize): the gradient with respect to '{value.name}', "
-                "which says where to sample, is not known. Only its first input has one."
-            )
 
 
-def _axes(node: ir.Node) -> Sequence[int]:
-    count = len(required(node).shape or ())
-    axes = node.attributes.get_ints("axes")
-    return range(count) if axes is None else [axis % count for axis in axes]
-
-
-def _scales(node: ir.Node) -> ir.Value | None:
-    """Return the scales; older models leave an empty tensor in their place."""
-    scales = optional(node, 2)
-    return None if scales is None or static_shape(scales) == (0,) else scales
+def _by_matrices(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    X, dX = required(node), dY
+    for index, axis in enumerate(resized_axes(node)):
+        if not _keeps(node, index, axis, dY):
+            matrix = _matrix(op, node, index, op.dim(X, axis), op.dim(dY, axis))
+            dX = _multiply(op, dX, op.CastLike(matrix, dY), axis, rank_of(node) or 0)
+    return dX
 
 
 def _crops(node: ir.Node) -> bool:
@@ -73,7 +71,7 @@ def _crops(node: ir.Node) -> bool:
 
 def _keeps(node: ir.Node, index: int, axis: int, dY: ir.Value) -> bool:
     """Tell whether the axis surely stays as it is."""
-    X, scales = required(node), _scales(node)
+    X, scales = required(node), given_scales(node)
     if _crops(node) or X.shape is None or dY.shape is None:
         return False
     if scales is None:
@@ -90,12 +88,12 @@ def _matrix(
     The vectors are images of width 1, made twice as wide: ONNX Runtime 1.32 hands back an image
     whose size stays the same, whatever the scales.
     """
-    roi, scales = optional(node, 1), _scales(node)
+    roi, scales = optional(node, 1), given_scales(node)
     one, two = op.constant([1]), op.constant([2])
     unit = op.EyeLike(op.Expand(op.constant(0, ir.DataType.FLOAT), _joined(op, before, before)))
     sizes = _joined(op, before, one, after, two) if scales is None else None
     if _crops(node):
-        roi = _roi(op, required(node, 1), index, len(_axes(node)))
+        roi = _roi(op, required(node, 1), index, len(resized_axes(node)))
     if scales is not None:
         zoom = op.Slice(scales, [index], [index + 1])
         scales = op.Concat(
