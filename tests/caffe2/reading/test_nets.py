@@ -47,8 +47,8 @@ REFUSED = [
     ),
     (
         do_with("x W", "y W", ["a", "b"], [0]),
-        "Do (writes 'y') has 2 names in 'inner_blobs', but 1 numbers in 'outer_blobs_idx'; each name "
-        "needs one.",
+        "Do (writes 'y') has 2 names in 'inner_blobs', but 1 numbers in 'outer_blobs_idx'; each "
+        "name needs one.",
     ),
     (
         do_with("x W", "y W", ["a", "b"], [0, 2]),
