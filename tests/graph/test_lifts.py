@@ -89,6 +89,24 @@ CASES = [
      's = Constant <value = float[4] {1,1,2,0.6}> () y = Resize <mode="linear"> (x, s)'),
     ("Resize 11", 11, "float[1,1,4,4] x",
      's = Constant <value = float[4] {1,1,2,0.6}> () y = Resize <mode="linear"> (x, s, s)'),
+    ("Resize 11 floor 2,0.6", 11, "float[1,1,4,8] x",
+     's = Constant <value = float[4] {1,1,2,0.6}> () y = Resize <nearest_mode="floor", '
+     'coordinate_transformation_mode="tf_half_pixel_for_nn"> (x, s, s)'),
+    ("Resize 11 floor 3,1.5", 11, "float[1,1,4,8] x",
+     's = Constant <value = float[4] {1,1,3,1.5}> () y = Resize <nearest_mode="floor", '
+     'coordinate_transformation_mode="tf_half_pixel_for_nn"> (x, s, s)'),
+    ("Resize 11 floor 0.5,0.25", 11, "float[1,1,4,8] x",
+     's = Constant <value = float[4] {1,1,0.5,0.25}> () y = Resize <nearest_mode="floor", '
+     'coordinate_transformation_mode="tf_half_pixel_for_nn"> (x, s, s)'),
+    ("Resize 11 default 2,0.6", 11, "float[1,1,4,8] x",
+     's = Constant <value = float[4] {1,1,2,0.6}> () y = Resize <'
+     'coordinate_transformation_mode="tf_half_pixel_for_nn"> (x, s, s)'),
+    ("Resize 11 default 3,1.5", 11, "float[1,1,4,8] x",
+     's = Constant <value = float[4] {1,1,3,1.5}> () y = Resize <'
+     'coordinate_transformation_mode="tf_half_pixel_for_nn"> (x, s, s)'),
+    ("Resize 11 default 0.5,0.25", 11, "float[1,1,4,8] x",
+     's = Constant <value = float[4] {1,1,0.5,0.25}> () y = Resize <'
+     'coordinate_transformation_mode="tf_half_pixel_for_nn"> (x, s, s)'),
     ("Resize 13", 13, "float[1,1,4,4] x",
      's = Constant <value = float[4] {1,1,2,0.6}> () y = Resize <mode="cubic"> (x, , s)'),
     ("Resize 18", 18, "float[1,1,4,4] x",
@@ -255,6 +273,14 @@ def test_scan_over_batches() -> None:
             "y = Resize (x, s) }",
             "Node 'y' (ai.onnx@10::Resize) that enlarges one axis and shrinks another has "
             "no equal in newer opsets. Export the model with opset 11 or newer.",
+        ),
+        (
+            11,
+            "(float[1,1,4,4] x) => (float[1,1,8,8] y) { "
+            's = Constant <value = float[4] {1,1,2,2}> () y = Resize <mode="linear", '
+            'coordinate_transformation_mode="tf_half_pixel_for_nn"> (x, s, s) }',
+            "Node 'y' (ai.onnx@12::Resize) with tf_half_pixel_for_nn and this way to round has no "
+            "equal in newer opsets. Export the model with opset 13 or newer.",
         ),
         (
             9,

@@ -186,6 +186,21 @@ def _dropout_ratio(edit: Editor, node: ir.Node) -> None:
     edit.to_input(node, "ratio", 1, np.float32, axis=False)
 
 
+@_lift(13, "Resize")
+def _resize_half_pixels(edit: Editor, node: ir.Node) -> None:
+    """Centres of pixels at whole numbers and a half were rounded; now half a pixel is taken off."""
+    if node.attributes.get_string("coordinate_transformation_mode") != "tf_half_pixel_for_nn":
+        return
+    rounding = node.attributes.get_string("nearest_mode", "round_prefer_floor")
+    equal = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
+    if node.attributes.get_string("mode", "nearest") != "nearest" or rounding not in equal:
+        raise _unsupported(node, 12, "with tf_half_pixel_for_nn and this way to round")
+    node.attributes["coordinate_transformation_mode"] = ir.AttrString(
+        "coordinate_transformation_mode", "half_pixel"
+    )
+    node.attributes["nearest_mode"] = ir.AttrString("nearest_mode", equal[rounding])
+
+
 @_lift(13, "Squeeze", "Unsqueeze", "ReduceSum")
 @_lift(18, *_REDUCTIONS)
 def _axes(edit: Editor, node: ir.Node) -> None:
