@@ -32,7 +32,6 @@ OTHER = {
 }
 REFUSED = {
     "grad_N5_shape_changing": "changes its shape from trip to trip",
-    "op_images_columns": "ai.onnx@21::Col2Im",
 }
 
 
@@ -83,10 +82,6 @@ def test_gradients_of_plain_nets_are_as_recorded(case: Case) -> None:
     }
     if not expected:
         pytest.skip("all its gradients are sparse, random, or of blobs that it writes")
-    if case.name in REFUSED:
-        with pytest.raises(UnsupportedError, match=REFUSED[case.name]):
-            gradients(case, list(expected))
-        return
     found = gradients(case, list(expected))
     said = {
         blob: difference(found[blob].reshape(array.shape), array)
