@@ -45,6 +45,7 @@ def test_rounding_is_part_of_the_error():
         lambda t: max(t, 0.0),
         lambda t: max(t, 0.0) + math.exp(t),
         lambda t: 1.0 if t > 0 else 0.0,
+        np.sign,
         lambda t: math.exp(t) + float(np.sign(t)),
         lambda t: math.sqrt(abs(t)),
         lambda t: 1 / t if t else math.inf,
@@ -80,6 +81,7 @@ def test_kinks_close_by_are_not_taken_for_rounding():
     [
         (lambda t: math.sqrt(t) if t >= 0 else math.nan, math.inf),
         (lambda t: math.acosh(1 + t) if t >= 0 else math.nan, math.inf),
+        (lambda t: t**0.8 + math.sin(t) if t >= 0 else math.nan, math.inf),
         (lambda t: math.acos(1 + t) if t <= 0 else math.nan, -math.inf),
         (lambda t: -(t**0.8) if t >= 0 else math.nan, -math.inf),
         (lambda t: math.nan if t < 0 else t, math.nan),

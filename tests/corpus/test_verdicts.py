@@ -125,7 +125,7 @@ def test_results_that_change(monkeypatch):
     monkeypatch.setattr(whileback, "vjp", changed)
     verdict = judge(case("(float[3] x) => (float[3] y) { y = Sin(x) }", x=X))
     assert verdict.status == "wrong"
-    assert verdict.detail.startswith("Output 0 was ")
+    assert verdict.detail.startswith("Output y was ")
 
 
 def test_kinks_are_judged_beside_them(replace_rule):

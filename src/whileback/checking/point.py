@@ -67,15 +67,20 @@ class Point:
     def slopes(self, name: str, elements: int, directions: int) -> list[Slope]:
         """Return the slopes along each element of a small value, or along random directions."""
         found: list[Slope] = []
-        scale, size = 0.0, None
+        scale, size = 0.0, max(self._size, self._size_of_terms(name))
         for where, direction, unit in self._directions(name, elements, directions):
             projected = self._truth.along(self.feeds, self.cotangents, name, unit * direction)
-            size = size or max(self._size, size_of_terms(projected, self._sum))
             step = derivative(projected, self._sum, size=size, enough=unit * 1e-8 * scale)
             slope = Derivative(step.value / unit, step.error / unit, step.kink)
             scale = max(scale, abs(slope.value))
             found.append(Slope(where, direction, slope))
         return found
+
+    def _size_of_terms(self, name: str) -> float:
+        """Return it for changes of all elements at once, since few may round anything anew."""
+        direction = _odd(np.random.default_rng(0), self.wrt[name].shape) * self._sizes(name)
+        projected = self._truth.along(self.feeds, self.cotangents, name, direction)
+        return size_of_terms(projected, self._sum) if direction.size else 0.0
 
     def steepness(self, name: str) -> float:
         """Return the slope at which a value's whole size would change the sum by its own size.
@@ -89,6 +94,11 @@ class Point:
         size = float(np.sqrt(np.mean(value**2))) if value.size else 0.0
         return size if np.isfinite(size) and size > 0 else 1.0
 
+    def _sizes(self, name: str) -> np.ndarray:
+        unit = self._unit(name)
+        sizes: np.ndarray = np.maximum(np.nan_to_num(np.abs(self.wrt[name]), posinf=unit), unit / 8)
+        return sizes
+
     def _directions(
         self, name: str, elements: int, directions: int
     ) -> Iterator[tuple[str, np.ndarray, float]]:
@@ -97,8 +107,7 @@ class Point:
         Each element moves in proportion to itself, as far as it is not small beside the others:
         what is positive stays positive, and a loop that ends for it still ends.
         """
-        value, unit = self.wrt[name], self._unit(name)
-        sizes = np.maximum(np.nan_to_num(np.abs(value), posinf=unit), unit / 8)
+        value, unit, sizes = self.wrt[name], self._unit(name), self._sizes(name)
         if value.size > elements:
             for count in range(directions):
                 yield f"direction {count}", _odd(self._rng, value.shape) * sizes / unit, unit
