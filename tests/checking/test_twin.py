@@ -150,3 +150,14 @@ def test_an_operator_that_does_not_allow_double_is_computed_by_its_definition():
     a, b = x[..., :2], x[..., 2:]
     want = np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
     np.testing.assert_allclose(compile(twin)(x=x, cos=cos, sin=sin)["y"], want, rtol=1e-13)
+
+
+def test_arguments_tell_ranks_that_expansions_need():
+    text = """(float[n] x, int64[r] shape, float[1,1,2] w) => (float[m] y) {
+      image = Reshape(x, shape) z = ConvTranspose(image, w)
+      flat = Constant<value_ints = [-1]>() y = Reshape(z, flat)
+    }"""
+    feeds = {"x": np.array([1.0, 2]), "shape": np.array([1, 1, 2]), "w": np.array([[[3.0, 4]]])}
+    twin = float64_twin(build(text), feeds)
+    assert "ConvTranspose" not in [node.op_type for node in twin.graph]
+    np.testing.assert_allclose(compile(twin)(feeds)["y"], [3, 10, 8], rtol=1e-15)

@@ -46,7 +46,7 @@ def exact_gradients(
     wide = widened(feeds)
     others = {name: _moved(feeds[name], value, rng) for name, value in wide.items()}
     try:
-        compiled = compile_exactly(gradient_model)
+        compiled = compile_exactly(gradient_model, feeds)
         exact = compiled(wide)
     except EngineError:
         return None

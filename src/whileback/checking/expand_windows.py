@@ -106,7 +106,8 @@ def _fold_axis(op: Builder, windows: ir.Value, rank: int, axis: _Axis, size: ir.
     rest = op.Shape(rows, start=2)
     indices = op.Reshape(axis.indices(op, op.dim(windows, position)), [-1, 1])
     zeros = op.Expand(op.constant(0.0), op.Concat(size, rest, axis=0))
-    updates = op.Reshape(rows, op.Concat([-1], rest, axis=0))
+    count = op.Mul(op.dim(rows, 0), op.dim(rows, 1))
+    updates = op.Reshape(rows, op.Concat(count, rest, axis=0), allowzero=1)
     total = op.ScatterND(zeros, indices, updates, reduction="add")
     back = [*range(1, position + 1), 0, *range(position + 1, rank - 1)]
     return op.Transpose(total, perm=back)
@@ -121,14 +122,17 @@ def _letters(count: int) -> tuple[str, str, str]:
 def _grouped(op: Builder, node: ir.Node, x: ir.Value, w: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Split the channels of the input and the first axis of the weight into groups."""
     groups = [node.attributes.get_int("group", 1)]
-    x_shape = op.Concat(op.dim(x, 0), groups, [-1], op.Shape(x, start=2), axis=0)
-    w_shape = op.Concat(groups, [-1], op.Shape(w, start=1), axis=0)
-    return op.Reshape(x, x_shape), op.Reshape(w, w_shape)
+    channels, filters = op.Div(op.dim(x, 1), groups), op.Div(op.dim(w, 0), groups)
+    x_shape = op.Concat(op.dim(x, 0), groups, channels, op.Shape(x, start=2), axis=0)
+    w_shape = op.Concat(groups, filters, op.Shape(w, start=1), axis=0)
+    return op.Reshape(x, x_shape, allowzero=1), op.Reshape(w, w_shape, allowzero=1)
 
 
 def _merged(op: Builder, y: ir.Value) -> ir.Value:
     """Join groups and channels, [N, G, C, …] to [N, G·C, …]."""
-    return op.Reshape(y, op.Concat(op.dim(y, 0), [-1], op.Shape(y, start=3), axis=0))
+    channels = op.Mul(op.dim(y, 1), op.dim(y, 2))
+    shape = op.Concat(op.dim(y, 0), channels, op.Shape(y, start=3), axis=0)
+    return op.Reshape(y, shape, allowzero=1)
 
 
 def _biased(op: Builder, y: ir.Value, bias: ir.Value | None, spatial: int) -> Sequence[ir.Value]:

@@ -52,7 +52,7 @@ class Point:
         signature = {str(value.name): Port.of(value) for value in model.graph.inputs}
         given = bind(str(model.graph.name), signature, signature, inputs, {})
         self.feeds = random_inputs(model, given, rng)
-        self._truth = Truth(model, of, wrt)
+        self._truth = Truth(model, of, wrt, self.feeds)
         values, self.wrt = self._truth.values(self.feeds)
         _refuse_random(model, values, self._truth.values(self.feeds)[0])
         self.cotangents: Arrays = {

@@ -20,13 +20,15 @@ __all__ = ["Truth", "compile_exactly", "widened"]
 Arrays = dict[str, np.ndarray]
 
 
-def compile_exactly(model: ir.Model) -> Compiled:
+def compile_exactly(model: ir.Model, feeds: Mapping[str, Any] | None = None) -> Compiled:
     """Compile the float64 twin, on NumPy where ONNX Runtime has no double kernel.
+
+    Given the arguments that it will get, it can be for operators of unknown ranks as well.
 
     Raises:
         EngineError: neither engine can run it.
     """
-    return _compile_twin(float64_twin(model))
+    return _compile_twin(float64_twin(model, feeds))
 
 
 def _compile_twin(twin: ir.Model) -> Compiled:
@@ -53,12 +55,19 @@ def _widened(value: Any) -> Any:
 class Truth:
     """The values `of` of a model as a function of changes of the values `wrt`.
 
+    It can be evaluated for operators of unknown ranks as well if the arguments, `feeds`, are given.
     Each value of `wrt`, be it an input, an initializer or a result of some node, is replaced
     by its sum with an extra input, so that all three kinds can be changed the same way.
     """
 
-    def __init__(self, model: ir.Model, of: Sequence[str], wrt: Sequence[str]) -> None:
-        twin = float64_twin(model)
+    def __init__(
+        self,
+        model: ir.Model,
+        of: Sequence[str],
+        wrt: Sequence[str],
+        feeds: Mapping[str, Any] | None = None,
+    ) -> None:
+        twin = float64_twin(model, feeds)
         self.of, self.wrt = tuple(of), tuple(wrt)
         self._deltas = _insert_deltas(twin, self.of, self.wrt)
         self._compiled = _compile_twin(twin)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from whileback.checking.expand import expand
+from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
 from whileback.graph.shapes import FLOATS, Shapes, forget_symbolic_data
@@ -27,7 +31,7 @@ _TYPE_ATTRIBUTES = (
 )
 
 
-def float64_twin(model: ir.Model) -> ir.Model:
+def float64_twin(model: ir.Model, feeds: Mapping[str, Any] | None = None) -> ir.Model:
     """Return a copy of the model in which every float tensor is DOUBLE.
 
     That includes inputs, initializers, constants, targets of casts and declared types, in all
@@ -35,8 +39,12 @@ def float64_twin(model: ir.Model) -> ir.Model:
     after a model of an old opset or with functions is brought into normal form. An operator that
     the specification does not allow DOUBLE for is replaced by the function that defines it, or
     (the `scales` of `Resize`) gets that input cast to FLOAT, and rounds.
+
+    Given the arguments `feeds` that it will get, it knows their shapes, and whole numbers as
+    constants: some expansions depend on ranks.
     """
     twin = _own_form(model)
+    _settle(twin.graph, feeds or {})
     for graph in twin.graphs():
         for value in (*graph.inputs, *graph.initializers.values()):
             _widen_value(value)
@@ -51,6 +59,22 @@ def float64_twin(model: ir.Model) -> ir.Model:
             _respect_schema(graph, node, twin.opset_imports.get(node.domain, 1))
     forget_symbolic_data(twin.graph)
     return twin
+
+
+def _settle(graph: ir.Graph, feeds: Mapping[str, Any]) -> None:
+    """Give inputs the shapes of their arguments, and make constants of whole numbers."""
+    names = Names.of(graph)
+    for value in graph.inputs:
+        argument = feeds.get(str(value.name))
+        if not isinstance(argument, np.ndarray):
+            continue
+        value.shape = ir.Shape(argument.shape)
+        if argument.dtype.kind in "biu":
+            tensor = ir.tensor(argument, name=names.fresh(f"{value.name}_given"))
+            constant = ir.Value(name=tensor.name, type=value.type, const_value=tensor)
+            constant.shape = value.shape
+            value.replace_all_uses_with(constant, replace_graph_outputs=True)
+            graph.register_initializer(constant)
 
 
 def _own_form(model: ir.Model) -> ir.Model:
