@@ -64,10 +64,11 @@ def _read(
     channels = op.Div(op.dim(X, 1), groups)
     images = _shaped(op, widened(op, X), parts, channels, *(op.dim(X, axis) for axis in axes))
     moves = _shaped(op, widened(op, offset), parts, count, [len(axes)], *sizes)
+    columns = op.emit("Split", [moves], {"axis": 2, "num_outputs": len(axes)}, outputs=len(axes))
     taps = []
-    for index, axis in enumerate(axes):
+    for index, (axis, column) in enumerate(zip(axes, columns, strict=True)):
         places = op.cast(_places(op, window, index, W, sizes[index]), moves)
-        points = op.Add(op.Gather(moves, index, axis=2), places)
+        points = op.Add(op.Squeeze(column, [2]), places)
         taps.append(inside(op, linear(op, points), op.dim(X, axis)))
     first = op.Reshape(op.arange(parts), [-1, 1, *[1] * len(axes)])
     samples = weighted(op, pixels(op, images, first, [each.places for each in taps]), taps)

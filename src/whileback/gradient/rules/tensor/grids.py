@@ -46,9 +46,10 @@ def grid_sample(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Sequence[ir
 def _samples(op: GradientBuilder, node: ir.Node, X: ir.Value, grid: ir.Value) -> ir.Value:
     axes = _count_axes(node)
     images, points = widened(op, X), widened(op, grid)
+    columns = op.emit("Split", [points], {"axis": -1, "num_outputs": axes}, outputs=axes)
     taps = [
-        _taps(op, node, op.Gather(points, axes - 1 - axis, axis=-1), op.dim(X, 2 + axis))
-        for axis in range(axes)
+        _taps(op, node, op.Squeeze(column, [-1]), op.dim(X, 2 + axis))
+        for axis, column in enumerate(reversed(columns))
     ]
     batch = op.Reshape(op.arange(op.dim(X, 0)), [-1, *[1] * axes])
     samples = weighted(op, pixels(op, images, batch, [each.places for each in taps]), taps)
