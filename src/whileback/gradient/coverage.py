@@ -9,6 +9,7 @@ import onnx_ir as ir
 from whileback.errors import NoGradientError
 from whileback.gradient.activity import Values
 from whileback.gradient.registry import lookup
+from whileback.graph.definitions.table import UNDEFINED
 from whileback.graph.scopes import captures, is_loop, loop_view, subgraphs
 from whileback.graph.shapes import describe
 
@@ -28,6 +29,7 @@ def check_coverage(model: ir.Model, active: Values, quantized: bool = False) -> 
             round, or every sequence whose cotangent a loop would have to carry.
     """
     missing: dict[str, list[str]] = {}
+    reasons: list[str] = []
     rounding: dict[str, list[str]] = {}
     for path, node in _paths(model.graph, ""):
         if not any(value in active for value in node.outputs):
@@ -35,10 +37,11 @@ def check_coverage(model: ir.Model, active: Values, quantized: bool = False) -> 
         entry = lookup(node)
         if entry is None:
             missing.setdefault(_identifier(model, node), []).append(path)
+            reasons += [node.meta[UNDEFINED]] if UNDEFINED in node.meta else []
         elif entry.rounds and not quantized:
             rounding.setdefault(_identifier(model, node), []).append(path)
     if missing:
-        raise NoGradientError(_missing(missing))
+        raise NoGradientError("\n".join([_missing(missing), *reasons]))
     if rounding:
         raise NoGradientError(_rounding(rounding))
     _refuse_sequences_in_loops(model, active)

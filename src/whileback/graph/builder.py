@@ -106,8 +106,11 @@ class Builder:
     ) -> Sequence[ir.Value]:
         """Add a node with any number of outputs and return them.
 
-        A size whose value the inference of shapes tells is a constant instead.
+        A size whose value the inference of shapes tells is a constant instead. Inputs left out at
+        the end are not listed: ONNX Runtime 1.32 dies of a `LayerNormalization` with an empty one.
         """
+        while inputs and inputs[-1] is None:
+            inputs = inputs[:-1]
         tensors = [value for value in inputs if isinstance(value, ir.Value)]
         like = next((value for value in (*filter(is_float, tensors), *tensors)), None)
         node = ir.node(

@@ -44,6 +44,8 @@ def problem(node: ir.Node, opset: int, types: bool = True) -> str | None:
     Attributes, the numbers of inputs and outputs, and their `types` as far as they are known are
     looked at; shapes are not.
     """
+    if node.op_type in _OF_THE_RUNTIME:
+        return None
     form = _form(node.op_type, opset)
     if form is None:
         hint = nearest(node.op_type, operator_names(opset))
@@ -72,6 +74,9 @@ def operator_names(opset: int) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if _form(name, opset) is not None))
 
 
+# Operators that ONNX Runtime adds to the default domain, and the opset that has one as it had it.
+_OF_THE_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
+_EARLY = {"LayerNormalization": 17}
 # Versions that ONNX deprecates since newer ones differ, and whose operator lives on.
 _WITHDRAWN = frozenset({("GroupNormalization", 18)})
 
@@ -79,7 +84,7 @@ _WITHDRAWN = frozenset({("GroupNormalization", 18)})
 @cache
 def _form(op_type: str, opset: int) -> _Form | None:
     try:
-        schema = onnx.defs.get_schema(op_type, opset, "")
+        schema = onnx.defs.get_schema(op_type, max(opset, _EARLY.get(op_type, 0)), "")
     except onnx.defs.SchemaError:
         return None
     if schema.deprecated and (op_type, schema.since_version) not in _WITHDRAWN:

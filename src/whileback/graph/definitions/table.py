@@ -7,14 +7,18 @@ from typing import Any, TypeVar
 
 import onnx_ir as ir
 
+from whileback.errors import UnsupportedError
 from whileback.graph.builder import Builder
 from whileback.graph.names import Names
 from whileback.graph.shapes import Shapes
 
-__all__ = ["Definer", "Definition", "definition", "definitions"]
+__all__ = ["UNDEFINED", "Definer", "Definition", "definition", "definitions"]
 
 Definition = Callable[..., Any]
 D = TypeVar("D", bound=Definition)
+
+# Where a node remembers why it has no definition though its operator has.
+UNDEFINED = "whileback.undefined"
 
 _DEFINITIONS: dict[tuple[str, str], Definition] = {}
 
@@ -57,7 +61,12 @@ class Definer(Builder):
             return False
         inside = self.inside("definition")
         inside.defined = node
-        results = define(inside, node, *node.inputs)
+        try:
+            results = define(inside, node, *node.inputs)
+        except UnsupportedError as error:
+            # That matters only where a gradient meets the node.
+            node.meta[UNDEFINED] = str(error)
+            return False
         if isinstance(results, ir.Value):
             results = [results]
         _substitute(inside, node, results)
