@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from whileback.checking.expand import expand
+from whileback.graph.definitions.table import definitions
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
@@ -87,7 +88,9 @@ def _own_form(model: ir.Model) -> ir.Model:
 
 
 def _is_narrow(node: ir.Node) -> bool:
-    """Tell whether ONNX defines the operator by others, and does not allow DOUBLE for it."""
+    """Tell whether an operator is defined by others, and does not allow DOUBLE by itself."""
+    if (node.domain, node.op_type) in definitions():
+        return True
     if node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type):
         return False
     schema = onnx.defs.get_schema(node.op_type)
