@@ -188,3 +188,18 @@ def test_gather_elements(axis, rows):
     model.graph[0].attributes["axis"] = ir.AttrInt64("axis", axis)
     x = np.random.default_rng(0).normal(size=(2, 40)).astype(np.float32)
     both(model, x=x, i=np.array([[0, 1, -1], [1, -2, 0]])[:rows])
+
+
+def test_graphs_of_flex_attention_read_outer_values():
+    text = (
+        '<ir_version: 10, opset_import: ["" : 21, "ai.onnx.preview" : 1]> g '
+        "(float[1,1,2,3] x, float[2] c) => (float[1,1,2,3] y) { t = Neg(c) "
+        "y = ai.onnx.preview.FlexAttention (x, x, x) <prob_mod = f (float[1,1,2,2] p) => "
+        "(float[1,1,2,2] q) <float two = {2}> { a = Mul(p, t) q = Mul(a, two) }> }"
+    )
+    x = np.random.default_rng(0).normal(size=(1, 1, 2, 3)).astype(np.float32)
+    c = np.array([0.5, 2], np.float32)
+    got = compile(ir.from_onnx_text(text), "reference")(x=x, c=c)["y"]
+    p = np.exp(x[0, 0] @ x[0, 0].T / np.sqrt(3))
+    p /= p.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(got[0, 0], p * -2 * c @ x[0, 0], rtol=1e-5)

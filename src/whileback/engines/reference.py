@@ -16,6 +16,7 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import op_one_hot
+from onnx.reference.ops.aionnx_preview import op_flex_attention
 from onnx.reference.ops.aionnx_preview_training import op_adam
 
 from whileback.engines.base import Source
@@ -155,6 +156,31 @@ class OneHot(op_one_hot.OneHot):
         return super()._run(*whole, values, axis=axis)  # type: ignore[no-untyped-call, no-any-return]
 
 
+class _InContext:
+    """A graph of a node, together with the values of the outer scopes that it reads."""
+
+    def __init__(self, graph: ReferenceEvaluator, context: dict[str, Any]) -> None:
+        self.graph, self.input_names = graph, graph.input_names
+        self.outer = {**context, **graph.rt_inits_}
+
+    def run(self, names: None, feeds: dict[str, Any], **options: Any) -> Any:
+        return self.graph.run(names, self.outer | feeds, **options)
+
+
+class FlexAttention(op_flex_attention.FlexAttention):
+    """`FlexAttention` whose graphs read values of the outer scopes."""
+
+    def need_context(self) -> bool:
+        return True
+
+    def _run(self, *inputs: Any, **attributes: Any) -> Any:
+        context = attributes.pop("context")
+        for name in ("score_mod", "prob_mod"):
+            if attributes.get(name) is not None:
+                attributes[name] = _InContext(attributes[name], context)
+        return super()._run(*inputs, **attributes)
+
+
 class GatherElements(OpRun):
     """`GatherElements` along axes of any length."""
 
@@ -201,4 +227,4 @@ def _axes(attributes: dict[str, Any], side: str, count: int) -> tuple[list[int],
     return axes, directions
 
 
-_OWN = [Adam, GatherElements, Loop, OneHot, Optional, Pad, Scan]
+_OWN = [Adam, FlexAttention, GatherElements, Loop, OneHot, Optional, Pad, Scan]
