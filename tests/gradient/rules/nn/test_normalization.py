@@ -59,6 +59,39 @@ def test_group_normalization_of_narrow_data(call):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("axes", [[0, 2, 3], [1], [0, -1]])
+def test_mean_variance_normalization(axes, kind):
+    judge(f"MeanVarianceNormalization<axes = {axes}>", kind, x=values(2, 3, 2, 2))
+
+
+def test_default_axes_of_mean_variance_normalization():
+    """The checker of ONNX 1.23 refuses the operator without its attribute."""
+    model = "(float[2,3,2,2] x) => (float[2,3,2,2] y) { y = MeanVarianceNormalization%s(x) }"
+    x, dY = values(2, 3, 2, 2), values(2, 3, 2, 2, seed=1)
+    named, default = (gradients(model % a, {"x": x}, dY)["x"] for a in ("<axes = [0,2,3]>", ""))
+    np.testing.assert_array_equal(named, default)
+
+
+def test_no_variance():
+    model = """(float[2,3] x) => (float[2,3] y) {
+      n = MeanVarianceNormalization<axes = [1]>(x) zeros = Sub(x, x) y = Add(n, zeros)
+    }"""
+    got = gradients(model, {"x": [[1, 1, 1], [1, 2, 4]]}, [[1, 2, 3], [1, 2, 3]])["x"]
+    np.testing.assert_array_equal(got[0], 0)
+    assert got[1].all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_batch(kind):
+    w, b = values(4, seed=1), values(4, seed=2)
+    judge("InstanceNormalization", kind, x=values(0, 4, 2), w=w, b=b)
+    judge("LRN<size = 3>", kind, x=values(0, 4, 2, 2))
+    for of in ("y", "mean", "r"):
+        outputs, wrt = ["y", "mean", "r"], ["x", "w"] if of == "y" else ["x"]
+        judge("LayerNormalization", kind, outputs=outputs, of=[of], wrt=wrt, x=values(0, 4), w=w)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("attributes", ["", "axis = 0", "p = 1", "p = 1, axis = 1"])
 def test_lp_normalization(attributes, kind):
     judge(f"LpNormalization<{attributes}>", kind, x=values(2, 3))

@@ -13,6 +13,7 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.inputs import optional, required
 from whileback.gradient.rules.nn.standard import (
+    Standard,
     epsilon_of,
     other_axes,
     per_channel,
@@ -97,6 +98,19 @@ def _grouped(op: GradientBuilder, node: ir.Node, data: ir.Value) -> ir.Value:
     """Return data so that all axes from the third on belong to one group."""
     groups = node.attributes.get_int("num_groups")
     return data if groups is None else op.Reshape(data, [0, groups, -1])
+
+
+@rule("MeanVarianceNormalization")
+def mean_variance_normalization(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = (X - mean)/σ over axes, see `Standard` for dX; where the deviation σ is 0 it is 0."""
+    X, axes = required(node), node.attributes.get_ints("axes", [0, 2, 3])
+    data = widened(op, X)
+    centred = op.Sub(data, op.ReduceMean(data, axes))
+    variance = op.ReduceMean(op.Mul(centred, centred), axes)
+    some = op.cast(variance, ir.DataType.BOOL)
+    r = op.Where(some, op.Reciprocal(op.Sqrt(op.Where(some, variance, 1.0))), 0.0)
+    standard = Standard(centred, op.Mul(centred, r), r, axes)
+    return op.cast(standard.gradient(op, widened(op, dY)), X)
 
 
 @rule("LpNormalization")

@@ -37,8 +37,8 @@ class Standard(NamedTuple):
 
     def mean_gradient(self, op: GradientBuilder, dMean: ir.Value) -> ir.Value:
         """Return what X gets from means of n elements: dMean/n."""
-        count = op.cast(op.Div(op.Size(self.Z), op.Size(self.r)), self.Z)
-        return op.expand(op.Div(dMean, count), self.Z)
+        count = op.Div(op.Size(self.Z), op.Max(op.Size(self.r), 1))
+        return op.expand(op.Div(dMean, op.cast(op.Max(count, 1), self.Z)), self.Z)
 
     def r_gradient(self, op: GradientBuilder, dr: ir.Value) -> ir.Value:
         """Return what X gets from r, which is -dr·r²·Z/n."""
@@ -69,7 +69,15 @@ def ranked(op: GradientBuilder, *data: ir.Value) -> list[ir.Value]:
     """Return data of one shape [N, C, …] as it is, or as [N, C, size] if a rank is not known."""
     if all(rank(value) is not None for value in data):
         return list(data)
-    return [op.Reshape(value, [0, 0, -1]) for value in data]
+    dims = ir.Shape([op.shapes.new_dim() for _ in range(3)])
+    return [_flat(op, value, dims) for value in data]
+
+
+def _flat(op: GradientBuilder, value: ir.Value, dims: ir.Shape) -> ir.Value:
+    sizes = op.dim(value, 0), op.dim(value, 1), op.ReduceProd(op.Shape(value, start=2))
+    flat = op.Reshape(value, op.Concat(*sizes, axis=0), allowzero=1)
+    flat.shape = dims
+    return flat
 
 
 def other_axes(data: ir.Value) -> list[int]:
