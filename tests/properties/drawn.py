@@ -129,9 +129,11 @@ def judge(
     of: Sequence[str] = ("y",),
     opset: int = 21,
     kinks: bool = False,
+    static: bool = True,
+    second_order: bool = True,
     **inputs: np.ndarray,
 ) -> None:
-    """Judge an operator whose inputs are given as `_Model` says; the second order at times.
+    """Judge an operator whose inputs are given as `_Model` says.
 
     Args:
         draw: draws from a strategy.
@@ -140,9 +142,11 @@ def judge(
         of: those to differentiate.
         opset: that of the model.
         kinks: whether some of the elements may be where the model is not smooth.
+        static: whether sizes may be declared in numbers.
+        second_order: whether to judge second derivatives of some of the examples.
         inputs: the values of the operator's inputs.
     """
-    model = _Model(draw, opset, inputs)
+    model = _Model(draw, opset, static, inputs)
     nodes = f"{', '.join(outputs)} = {call} "
     forward = model.run(nodes, of)
     results = [_result(draw, name, value) for name, value in forward.items()]
@@ -162,7 +166,7 @@ def judge(
         model.wrt,
         model.feeds,
         opset=opset,
-        second_order=draw(st.sampled_from((False, False, False, True))),
+        second_order=second_order and draw(st.sampled_from((False, False, False, True))),
         kinks=kinks,
         elements=10,
         directions=2,
@@ -192,9 +196,10 @@ class _Model:
     one, or ranks that only the run tells. Those that are not differentiated by may be constants.
     """
 
-    def __init__(self, draw: Draw, opset: int, inputs: dict[str, np.ndarray]) -> None:
+    def __init__(self, draw: Draw, opset: int, static: bool, inputs: dict[str, np.ndarray]) -> None:
         self._draw = draw
         self._opset = opset
+        self._static = static
         self._head: list[str] = []
         self._body: list[str] = []
         self.feeds: dict[str, np.ndarray] = {}
@@ -227,7 +232,8 @@ class _Model:
             self.wrt.append(given)
 
     def _dim(self, size: int, own: str) -> str:
-        return str(self._draw(st.sampled_from((size, own, f"N{size}"))))
+        ways = (size, own, f"N{size}") if self._static else (own, f"N{size}")
+        return str(self._draw(st.sampled_from(ways)))
 
     def text(self, nodes: str, results: Sequence[str]) -> str:
         """Return the model that computes results with some nodes."""
