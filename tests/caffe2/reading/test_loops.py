@@ -136,6 +136,16 @@ def test_rows_of_any_shape_are_stacked() -> None:
     assert result["rows"].tolist() == [[[2], [2]], [[4], [4]], [[8], [8]]]
 
 
+def test_rows_of_unknown_rank_are_not_stacked() -> None:
+    made = onnx_while(*TANH, lists=("n k a c", "go b c b"), outputs="xs ys rows", has_trip_count=1)
+    with pytest.raises(NetDefError) as info:
+        reading(made, {**COUNTED, "x": TensorSpec(ir.DataType.FLOAT, None)})
+    assert str(info.value) == (
+        "ONNXWhile (writes 'xs') needs the rank of what it stacks in blob 'rows', which is not "
+        "known. Give the shapes of the net's inputs."
+    )
+
+
 def test_the_number_of_the_trip() -> None:
     made = onnx_while(*TANH, lists=("n k a c", "go b c n"), outputs="xs ys ns", has_trip_count=1)
     assert run(made, COUNTED)["ns"].tolist() == [0, 1, 2]

@@ -130,7 +130,12 @@ class _OnnxWhile:
         for inner, name in zip(self.carried, names, strict=False):
             self.reader.write(name, self.inside.tensor(self.proto, inner))
         for name, stack in zip(names[len(self.carried) :], stacks, strict=True):
-            along = stack.shape is not None and len(stack.shape) > 1 and stack.shape[1] == 1
+            if stack.shape is None:
+                raise NetDefError(
+                    f"{label(self.proto)} needs the rank of what it stacks in blob '{name}', which "
+                    "is not known. Give the shapes of the net's inputs."
+                )
+            along = len(stack.shape) > 1 and stack.shape[1] == 1
             self.reader.write(name, self.reader.op.Squeeze(stack, [1]) if along else stack)
 
 
