@@ -31,7 +31,8 @@ def is_forward_do(op: OperatorDef) -> bool:
 
 def scope_of(op: OperatorDef) -> str:
     """Return the blob that holds the scope of a `Do`."""
-    return op.input[-1]
+    scope: str = op.input[-1]
+    return scope
 
 
 def bindings(op: OperatorDef) -> dict[str, str]:

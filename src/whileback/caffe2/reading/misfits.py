@@ -39,5 +39,5 @@ def _value(arg: Argument) -> str:
             return repr(value)
         if field.name in ("ints", "floats", "strings"):
             return str(list(value)) if len(value) <= _SHOWN else f"{len(value)} {field.name}"
-        return field.name
+        return str(field.name)
     return "nothing"

@@ -186,9 +186,10 @@ def _of_tensor(data: bytes) -> list[TensorProto]:
 
 def _attempt(data: bytes, kind: type[M]) -> M | None:
     try:
-        return kind.FromString(data)
+        message: M = kind.FromString(data)
     except DecodeError:
         return None
+    return message
 
 
 def _blobs(values: dict[str, bytes]) -> dict[str, np.ndarray]:
@@ -229,20 +230,22 @@ def _load(path: Path_, kind: type[M]) -> M:
 
 def _parsed(data: bytes, kind: type[M]) -> M:
     try:
-        return kind.FromString(data)
+        message: M = kind.FromString(data)
     except DecodeError as error:
         reason = str(error).partition(": ")[2] or str(error)
         raise NetDefError(
             f"holds no {kind.DESCRIPTOR.name}, or is damaged, truncated or nested too deep "
             f"(Protobuf says: {reason}); text form is read from .pbtxt and .prototxt"
         ) from None
+    return message
 
 
 def _parsed_text(data: bytes, kind: type[M]) -> M:
     try:
-        return text_format.Parse(data.decode("utf-8"), kind())
+        message: M = text_format.Parse(data.decode("utf-8"), kind())
     except UnicodeDecodeError:
         raise NetDefError("is no text; name a binary file .pb") from None
     except (text_format.ParseError, RecursionError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
         raise NetDefError(f"is no {kind.DESCRIPTOR.name} in text form: {reason}") from None
+    return message
