@@ -113,7 +113,7 @@ def test_local_response_normalization(size, kind):
 
 
 @pytest.mark.parametrize("call", ["LayerNormalization", "InstanceNormalization"])
-def test_an_empty_batch(call):
+def test_no_rows_to_normalize(call):
     size = 8 if call == "LayerNormalization" else 4
     model = f"(float[N,4,8] x, float[{size}] w) => (float[N,4,8] y) {{ y = {call}(x, w, w) }}"
     x, w = np.zeros((0, 4, 8), np.float32), values(size)
