@@ -118,7 +118,7 @@ def test_types_that_differ_in_workspaces_of_one_scope() -> None:
     first = net(op("Scale", "a", "t", scale=2.0), name="first")
     second = net(op("Cast", "a", "t", to=2), name="second")
     assert refusal(*two_sites(first, second, "t")) == (
-        "Do (writes 'W') leaves FLOAT in blob 't', another Do on scope 'W' INT32. Use a scope for "
+        "Do (writes 'W') leaves INT32 in blob 't', another Do on scope 'W' FLOAT. Use a scope for "
         "each."
     )
 

@@ -124,8 +124,11 @@ class Scope:
         return name in self.kinds and self.kinds[name].is_stack
 
     def saw(self, name: str, kind: Kind) -> bool:
-        """Note what a blob holds when its workspace is left; tell if its column fits."""
-        known = self.kinds.get(name, kind)
-        same = (known.dtype, known.is_stack) == (kind.dtype, kind.is_stack)
-        self.kinds[name] = known.joined(kind) if same else kind
+        """Note what a blob holds when its workspace is left; tell if its column fits that.
+
+        Of several types only the first one counts: a column has one.
+        """
+        known = self.kinds.setdefault(name, kind)
+        if (known.dtype, known.is_stack) == (kind.dtype, kind.is_stack):
+            self.kinds[name] = known.joined(kind)
         return self.kept.get(name, self.kinds[name]) == self.kinds[name]

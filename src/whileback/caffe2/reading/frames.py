@@ -174,8 +174,10 @@ class Frame:
             return self.scope.kinds[BELOW]
         if not isinstance(content, ir.Value) or content.dtype is None:
             return None
-        dims = content.shape and tuple(map(self.reader.op.fixed, content.shape))
-        return Kind(content.dtype, None if content.shape is None else tuple(dims or ()))
+        shape = content.shape
+        return Kind(
+            content.dtype, None if shape is None else tuple(map(self.reader.op.fixed, shape))
+        )
 
     def _columns(self) -> dict[str, ir.Value]:
         """Return what is kept of the workspace; where it has no such blob, something like it."""
