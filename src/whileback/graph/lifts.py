@@ -159,21 +159,33 @@ def _dtype(node: ir.Node, attribute: str) -> np.dtype[Any]:
 
 @_lift(11, "Resize")
 def _resize_coordinates(edit: Editor, node: ir.Node) -> None:
-    """Version 10 scaled coordinates without an offset, and rounded them towards the input.
-
-    That is down when it enlarges and up when it shrinks; scales given at run time are taken to
-    enlarge.
-    """
+    """Version 10 scaled coordinates without an offset, and rounded them towards the input."""
     scales = node.inputs[1]
     edit.set_input(node, 2, scales)
     node.replace_input_with(1, None)
     node.attributes.add(ir.AttrString("coordinate_transformation_mode", "asymmetric"))
-    if node.attributes.get_string("mode", "nearest") == "nearest":
-        known = None if scales is None else ir.convenience.get_const_tensor(scales)
-        shrinks = known is not None and bool((known.numpy() < 1).any())
-        if shrinks and known is not None and (known.numpy() > 1).any():
-            raise _unsupported(node, 10, "that enlarges one axis and shrinks another")
-        node.attributes.add(ir.AttrString("nearest_mode", "ceil" if shrinks else "floor"))
+    nearest = node.attributes.get_string("mode", "nearest") == "nearest"
+    if nearest and "nearest_mode" not in node.attributes:
+        node.attributes.add(ir.AttrString("nearest_mode", _round_towards_input(edit, node)))
+
+
+def _round_towards_input(edit: Editor, node: ir.Node) -> str:
+    """Return how to round: down where it enlarges, up where it shrinks.
+
+    Where it does both, or may do so, another Resize before this one enlarges.
+    """
+    X, _, scales = node.inputs
+    tensor = None if scales is None else ir.convenience.get_const_tensor(scales)
+    known = None if tensor is None else tensor.numpy()
+    if known is not None and not (known < 1).any():
+        return "floor"
+    if known is None or (known > 1).any():
+        one = edit.constant(node, "one", [1.0], np.float32)
+        larger = edit.before(node, "Max", [scales, one])
+        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        node.replace_input_with(0, edit.before(node, "Resize", [X, None, larger], how))
+        node.replace_input_with(2, edit.before(node, "Min", [scales, one]))
+    return "ceil"
 
 
 @_lift(11, "Scatter")

@@ -149,6 +149,32 @@ def test_a_rank_that_only_the_sizes_tell():
     judge(body, "float[]", x=IMAGE)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("numbers", [[2.0, 3.0], [0.6, 0.5], [1.5, 0.6]])
+def test_the_first_opset_of_resize(numbers, mode):
+    scales = np.array([1, 1, *numbers], np.float32)
+    text = ", ".join(map(str, scales.tolist()))
+    head, result = "float[1,1,A,B] x", "float[1,1,C,D] y"
+    call = f'y = Resize<mode = "{mode}">(x, s)'
+    known = f"({head}) => ({result}) {{ s = Constant<value = float[4] {{{text}}}>() {call} }}"
+    assert_gradient(known, ["y"], ["x"], {"x": IMAGE}, opset=10)
+    given = {"x": IMAGE, "s": scales}
+    model = f"({head}, float[4] s) => ({result}) {{ {call} }}"
+    assert_gradient(model, ["y"], ["x"], given, opset=10, second_order=True)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("opset", [7, 9])
+def test_upsample(opset, mode):
+    attribute = ", scales = [1.0, 1.0, 2.0, 1.5]" if opset == 7 else ""
+    arguments = "x" if opset == 7 else "x, s"
+    model = f"""(float[1,1,A,B] x) => (float[1,1,C,D] y) {{
+      s = Constant<value = float[4] {{1, 1, 2, 1.5}}>()
+      y = Upsample<mode = "{mode}"{attribute}>({arguments})
+    }}"""
+    assert_gradient(model, ["y"], ["x"], {"x": IMAGE}, opset=opset, second_order=True)
+
+
 def test_unknown_rank():
     model = parse("""(float[N] x, int64[R] n, int64[S] s) => (float y) {
       h = Reshape(x, n) y = Resize(h, , , s)
