@@ -76,6 +76,24 @@ not_differentiable(
     "TfIdfVectorizer",
 )
 not_differentiable("its output is a number of elements", "SequenceLength")
+not_differentiable("its output is 0 or 1", "ai.onnx.ml::Binarizer", "ai.onnx.ml::OneHotEncoder")
+not_differentiable(
+    "its output is what stands in a table, and in between there is nothing",
+    "ai.onnx.ml::CategoryMapper",
+    "ai.onnx.ml::LabelEncoder",
+)
+not_differentiable(
+    "it takes or gives maps, which have no gradients",
+    "ai.onnx.ml::CastMap",
+    "ai.onnx.ml::DictVectorizer",
+    "ai.onnx.ml::ZipMap",
+)
+not_differentiable(
+    "its output is constant between the thresholds of its trees",
+    "ai.onnx.ml::TreeEnsemble",
+    "ai.onnx.ml::TreeEnsembleClassifier",
+    "ai.onnx.ml::TreeEnsembleRegressor",
+)
 not_differentiable("its output is 0 or 1, drawn at random", "Bernoulli")
 not_differentiable("its output is a whole number, drawn at random", "Multinomial")
 not_differentiable("its output is true or false", "OptionalHasElement")

@@ -19,6 +19,8 @@ D = TypeVar("D", bound=Definition)
 
 # Where a node remembers why it has no definition though its operator has.
 UNDEFINED = "whileback.undefined"
+# Marks a node that only makes what its definition leaves to it.
+DEFINED = "whileback.defined"
 
 _DEFINITIONS: dict[tuple[str, str], Definition] = {}
 
@@ -29,8 +31,8 @@ def definition(domain: str, op_type: str) -> Callable[[D], D]:
     It is called as `definition(op, node, *inputs)`: `op` emits operators of the default domain,
     `inputs` are those of the node, each of a known type, None for one that is left out; the node
     has the defaults that ONNX gives its attributes. It returns what equals the node's outputs, in
-    their order, None for one that nobody asks for; a definition with one output may return the
-    value itself.
+    their order, None for one that nobody asks for, or that the node goes on making; a definition
+    with one output may return the value itself.
     """
 
     def register(function: D) -> D:
@@ -57,7 +59,8 @@ class Definer(Builder):
 
     def replace(self, node: ir.Node, define: Definition) -> bool:
         """Put what the node is made of in its place; tell whether all types needed are known."""
-        if any(value is not None and value.type is None for value in node.inputs):
+        untyped = any(value is not None and value.type is None for value in node.inputs)
+        if untyped or DEFINED in node.meta:
             return False
         inside = self.inside("definition")
         inside.defined = node
@@ -74,7 +77,12 @@ class Definer(Builder):
         assert graph is not None
         inside.graph.remove(made)
         graph.insert_before(node, made)
-        graph.remove(node, safe=True)
+        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
+            graph.remove(node, safe=True)
+            return True
+        node.meta[DEFINED] = True
+        for value in node.outputs:
+            value.name = value.name or self.names.fresh(f"{node.name}/unused")
         return True
 
 
