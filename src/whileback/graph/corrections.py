@@ -147,6 +147,8 @@ def forget_guesses(node: ir.Node, new_dim: NewDim, held: Held) -> None:
     if is_standard(node, "Resize"):
         _forget_resized_sizes(node, new_dim)
     if is_standard(node, *BROADCASTING):
+    if node.op_type == "ArrayFeatureExtractor":  # which makes a row of a list
+        node.outputs[0].shape = None
         _join_symbols(node, new_dim, held)
 
 
