@@ -86,6 +86,13 @@ def test_a_blob_keeps_its_type(value: Any, dtype: Any) -> None:
     assert workspace(x=value).fetch("x").dtype == dtype
 
 
+def test_no_strings_at_all() -> None:
+    ws = Workspace()
+    ws.feed("x", np.zeros((0, 2), object))
+    ws.run(NetDef(op=[OperatorDef(type="Copy", input=["x"], output=["y"])]))
+    assert (ws.fetch("y").dtype, ws.fetch("y").shape) == (object, (0, 2))
+
+
 def test_byte_strings_are_text() -> None:
     ws = workspace(x=["a", b"b\xc3\xbc"])
     ws.run(net(op("Copy", "x", "y")))

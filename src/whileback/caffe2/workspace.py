@@ -198,7 +198,9 @@ def _inside(op: OperatorDef) -> Iterator[str]:
 def _array(name: str, value: Any) -> np.ndarray:
     """Return a copy as an array that a blob can hold."""
     given = np.array(value, None if hasattr(value, "dtype") else object)
-    if given.dtype.kind in "SU" or any(isinstance(each, (str, bytes)) for each in given.flat):
+    texts = any(isinstance(each, (str, bytes)) for each in given.flat)
+    empty = not given.size and getattr(value, "dtype", None) == object
+    if given.dtype.kind in "SU" or texts or empty:
         return _strings(name, given)
     array = given if hasattr(value, "dtype") else np.array(value)
     if array is not given and array.dtype == np.float64:

@@ -14,6 +14,7 @@ from whileback.graph.constants import known_floats, known_ints
 from whileback.graph.scopes import is_standard
 
 __all__ = [
+    "BROADCASTING",
     "defaults_hidden",
     "fill_rank",
     "forget_guesses",
@@ -146,9 +147,9 @@ def forget_guesses(node: ir.Node, new_dim: NewDim, held: Held) -> None:
         infer_rank(node, new_dim)
     if is_standard(node, "Resize"):
         _forget_resized_sizes(node, new_dim)
-    if is_standard(node, *BROADCASTING):
     if node.op_type == "ArrayFeatureExtractor":  # which makes a row of a list
         node.outputs[0].shape = None
+    if is_standard(node, *BROADCASTING):
         _join_symbols(node, new_dim, held)
 
 

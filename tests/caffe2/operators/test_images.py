@@ -47,7 +47,7 @@ def test_the_gradients_of_columns(order: str) -> None:
     ("op_type", "args", "message"),
     [
         ("LRN", {}, "LRN (writes 'Y') needs the argument 'size', an integer."),
-        ("LRN", {"size": 0}, "LRN (writes 'Y') has size 0; it must be positive."),
+        ("LRN", {"size": 0}, "LRN (writes 'Y') has 'size' 0; it must be 1 or more."),
         (
             "PadImage",
             {"pad": 1, "mode": "wrap"},

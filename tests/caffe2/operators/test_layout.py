@@ -42,7 +42,7 @@ def test_gradients(op_type: str, shape: tuple[int, ...], args: dict[str, Any]) -
         (
             "ChannelShuffle",
             {"group": 0},
-            "ChannelShuffle (writes 'Y') has group 0; it must be positive.",
+            "ChannelShuffle (writes 'Y') has 'group' 0; it must be 1 or more.",
         ),
         (
             "ChannelShuffle",
@@ -52,7 +52,7 @@ def test_gradients(op_type: str, shape: tuple[int, ...], args: dict[str, Any]) -
         (
             "SpaceToBatch",
             {"block_size": 0},
-            "SpaceToBatch (writes 'Y') has block_size 0; it must be positive.",
+            "SpaceToBatch (writes 'Y') has 'block_size' 0; it must be 1 or more.",
         ),
         (
             "BatchToSpace",

@@ -110,10 +110,11 @@ def test_different_integers_without_some() -> None:
 
 def test_what_is_refused() -> None:
     assert refusal(fill("UniformFill", shape=[2], min=2.0, max=1.0), {}) == (
-        "UniformFill (writes 'y') has 'min' 2.0 and 'max' 1.0; the first must be smaller."
+        "UniformFill (writes 'y') has 'min' 2.0 and 'max' 1.0; the first must be smaller, and both "
+        "must be finite."
     )
     assert refusal(fill("GaussianFill", shape=[2], std=-1.0), {}) == (
-        "GaussianFill (writes 'y') has a negative 'std', -1.0."
+        "GaussianFill (writes 'y') has 'std' -1.0; it must be 0 or more."
     )
     assert refusal(fill("XavierFill", shape=[]), {}) == (
         "XavierFill (writes 'y') needs an axis 0, but has the shape []."

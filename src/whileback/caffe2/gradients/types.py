@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whileback.caffe2.operators.casts import FLOATS, type_argument
+from whileback.caffe2.operators.fills import filled_type
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 
 __all__ = ["may_be_float", "result_types"]
@@ -41,7 +42,7 @@ def result_types(op: OperatorDef, inputs: Sequence[int | None]) -> list[int | No
     if op.type == "Cast":
         return [type_argument(op, "to", TensorProto.FLOAT)]
     if op.type in ("ConstantFill", "GivenTensorFill"):
-        return [type_argument(op, "dtype", TensorProto.FLOAT)] * count
+        return [filled_type(op)] * count
     known = _read_type(op.type, inputs)
     # Further results are sizes, or shapes as they were before.
     rest = known if op.type == "Split" else TensorProto.INT64

@@ -14,6 +14,7 @@ from whileback.caffe2.operators.registry import (
     lowering,
     not_differentiable,
 )
+from whileback.caffe2.operators.shapes import count_argument
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
@@ -27,7 +28,7 @@ def sinusoid_position_encoding(op: Emitter, node: Operator) -> ir.Value:
     As in Caffe2, the first position of a row holds for all of it.
     """
     (X,) = node.tensors(1)
-    size, alpha = node.args.int("embedding_size", 100), node.args.float("alpha", 10000.0)
+    size, alpha = count_argument(node, "embedding_size", 100), node.args.float("alpha", 10000.0)
     places = np.arange(size)
     frequencies = op.constant(alpha ** (-places / size), ir.DataType.FLOAT)
     first = op.Expand(op.Slice(X, [0], [1], [1]), op.shape_of(X))

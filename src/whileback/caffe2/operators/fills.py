@@ -9,13 +9,13 @@ from whileback.caffe2.operators.registry import Operator, lowering, not_differen
 from whileback.caffe2.operators.shapes import check_size
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
-from whileback.formats.caffe2.arguments import label
-from whileback.formats.caffe2.caffe2_pb2 import TensorProto
+from whileback.formats.caffe2.arguments import Arguments, label
+from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 from whileback.formats.caffe2.tensors import numpy_dtype
 from whileback.graph.constants import known_ints
 from whileback.graph.shapes import describe, rank
 
-__all__ = ["fill_shape"]
+__all__ = ["fill_shape", "filled_type"]
 
 # Up to so many equal elements are kept as they are: they may be a shape that others need to know.
 FEW_ELEMENTS = 64
@@ -67,12 +67,16 @@ def _refuse(node: Operator, argument: str, why: str) -> None:
         raise NetDefError(f"{label(node.proto)} has the argument '{argument}', but {why}.")
 
 
+def filled_type(op: OperatorDef) -> int:
+    """Return `dtype`, or else INT64 for a `value` that is an integer, and FLOAT for any other."""
+    integer = any(arg.name == "value" and arg.HasField("i") for arg in op.arg)
+    return Arguments(op).int("dtype", TensorProto.INT64 if integer else TensorProto.FLOAT)
+
+
 def _fill_value(node: Operator) -> np.ndarray:
-    """Return `value` as `dtype`; without that an integer is INT64 and anything else a FLOAT."""
+    """Return `value` as the type that is filled in."""
     arg = next((arg for arg in node.proto.arg if arg.name == "value"), None)
-    integer = arg is not None and arg.HasField("i")
-    data_type = node.args.int("dtype", TensorProto.INT64 if integer else TensorProto.FLOAT)
-    dtype = numpy_dtype(data_type, label(node.proto))
+    dtype = numpy_dtype(filled_type(node.proto), label(node.proto))
     if dtype.kind == "O":
         return np.array(arg.s if arg is not None else b"", object)
     if dtype.kind == "f":

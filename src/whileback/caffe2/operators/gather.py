@@ -22,6 +22,7 @@ from whileback.caffe2.operators.rows import (
     starts,
     wide,
 )
+from whileback.caffe2.operators.shapes import checked_count
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
@@ -150,9 +151,10 @@ def gather_ranges_to_dense(op: Emitter, node: Operator) -> list[ir.Value]:
     X, ranges = node.tensors(2)
     key = node.optional(2)
     first, lengths = _parts(op, ranges)
+    widths = [checked_count(node, "lengths", n, least=0) for n in node.args.ints("lengths")]
     return [
         _feature(op, X, key, op.Gather(first, j, axis=1), op.Gather(lengths, j, axis=1), length)
-        for j, length in enumerate(node.args.ints("lengths"))
+        for j, length in enumerate(widths)
     ]
 
 

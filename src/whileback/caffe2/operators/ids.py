@@ -8,6 +8,8 @@ import onnx_ir as ir
 from whileback.caffe2.operators.registry import Operator, lowering, not_differentiable
 from whileback.caffe2.operators.rows import Segments, wide
 from whileback.caffe2.reading.emitter import Emitter
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import label
 
 # The hash of a number is its bytes, least first, as digits (with a sign) to this base; it starts
 # from the seed times a constant. All of it wraps around as the number's type does.
@@ -26,7 +28,9 @@ def unique(op: Emitter, node: Operator) -> list[ir.Value]:
 @lowering("IndexHash")
 def index_hash(op: Emitter, node: Operator) -> ir.Value:
     """Y = hash(id) modulo `modulo`."""
-    (ids,) = node.tensors(1)
+    (ids,), modulo = node.tensors(1), node.args.int("modulo")
+    if modulo < 1:
+        raise NetDefError(f"{label(node.proto)} has 'modulo' {modulo}; it must be 1 or more.")
     size = 4 if ids.dtype == ir.DataType.INT32 else 8
     digits = range(size)
     shifts = op.constant(np.array([8 * digit for digit in digits], np.uint64))
@@ -38,7 +42,7 @@ def index_hash(op: Emitter, node: Operator) -> ir.Value:
     # Not `ReduceSum`: ONNX Runtime 1.32 rounds its large integers.
     total = op.MatMul(wide(op, digit), powers)
     hashed = wide(op, op.cast(op.Add(total, start), ids))
-    return op.cast(op.Mod(hashed, node.args.int("modulo")), ids)
+    return op.cast(op.Mod(hashed, modulo), ids)
 
 
 def _wrapped(number: int) -> np.int64:

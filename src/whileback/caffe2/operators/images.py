@@ -17,7 +17,7 @@ from whileback.caffe2.operators.orders import (
 )
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
 from whileback.caffe2.operators.replay import output_gradients, replayed_gradient
-from whileback.caffe2.operators.shapes import known_rank
+from whileback.caffe2.operators.shapes import count_argument, known_rank
 from whileback.caffe2.operators.windows import (
     fold,
     padded,
@@ -77,9 +77,7 @@ def _power(op: Emitter, node: Operator, S: ir.Value) -> ir.Value:
 
 def _beside(node: Operator) -> tuple[int, int]:
     """Return how many channels before and after each one count."""
-    size = node.args.int("size")
-    if size < 1:
-        raise NetDefError(f"{label(node.proto)} has size {size}; it must be positive.")
+    size = count_argument(node, "size")
     return (size - 1) // 2, size // 2
 
 

@@ -14,7 +14,7 @@ from whileback.caffe2.operators.orders import (
     to_nchw,
 )
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
-from whileback.caffe2.operators.shapes import known_rank
+from whileback.caffe2.operators.shapes import count_argument, known_rank
 from whileback.caffe2.operators.windows import padded, plane_size
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
@@ -85,18 +85,11 @@ def channel_shuffle_gradient(op: Emitter, node: Operator) -> ir.Value:
 
 def _grouped(op: Emitter, node: Operator) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Return the images in the order NCHW, the number of groups, and of channels in each."""
-    planes, group = to_nchw(op, node, *node.tensors(1)), _positive(node, "group", 1)
+    planes, group = to_nchw(op, node, *node.tensors(1)), count_argument(node, "group", 1)
     channels = None if planes.shape is None else planes.shape[1]
     if isinstance(channels, int) and channels % group:
         raise NetDefError(f"{label(node.proto)} has {channels} channels for {group} groups.")
     return planes, op.constant([group]), op.Div(op.dim(planes, 1), [group])
-
-
-def _positive(node: Operator, name: str, default: int) -> int:
-    number = node.args.int(name, default)
-    if number < 1:
-        raise NetDefError(f"{label(node.proto)} has {name} {number}; it must be positive.")
-    return number
 
 
 def _swapped(
@@ -111,7 +104,7 @@ def _swapped(
 @lowering("SpaceToBatch")
 def space_to_batch(op: Emitter, node: Operator) -> ir.Value:
     """Y[(i,j,n),c,h,w] = X[n,c,block·h + i,block·w + j], of X with its padding."""
-    (X,), block = _planes(node), _positive(node, "block_size", 2)
+    (X,), block = _planes(node), count_argument(node, "block_size", 2)
     blocks = op.SpaceToDepth(padded(op, X, _padding(node), [2, 3]), blocksize=block)
     rest = op.Concat(op.dim(X, 1), op.Shape(blocks, start=2), axis=0)
     apart = op.Reshape(blocks, op.Concat([0, block * block], rest, axis=0))
@@ -122,7 +115,7 @@ def space_to_batch(op: Emitter, node: Operator) -> ir.Value:
 @lowering("BatchToSpace")
 def batch_to_space(op: Emitter, node: Operator) -> ir.Value:
     """Y[n,c,block·h + i,block·w + j] = X[(i,j,n),c,h,w], cut by the padding."""
-    (X,), block = _planes(node), _positive(node, "block_size", 2)
+    (X,), block = _planes(node), count_argument(node, "block_size", 2)
     apart = op.Reshape(X, op.Concat([block * block, -1], op.Shape(X, start=1), axis=0))
     swapped = op.Transpose(apart, perm=[1, 0, 2, 3, 4])
     blocks = op.Reshape(swapped, op.Concat([0, -1], op.Shape(X, start=2), axis=0))

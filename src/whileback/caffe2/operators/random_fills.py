@@ -41,9 +41,10 @@ def _random(
 
 
 def _limits(node: Operator, low: float, high: float) -> tuple[float, float]:
-    if low >= high:
+    if not low < high or math.isinf(high - low):
         raise NetDefError(
-            f"{label(node.proto)} has 'min' {low} and 'max' {high}; the first must be smaller."
+            f"{label(node.proto)} has 'min' {low} and 'max' {high}; the first must be smaller, and "
+            "both must be finite."
         )
     return low, high
 
@@ -80,8 +81,8 @@ def gaussian_fill(op: Emitter, node: Operator) -> ir.Value:
     """Y ~ N(mean, std²)."""
     shape = fill_shape(op, node)
     mean, scale = node.args.float("mean", 0.0), node.args.float("std", 1.0)
-    if scale < 0:
-        raise NetDefError(f"{label(node.proto)} has a negative 'std', {scale}.")
+    if not 0 <= scale < math.inf:
+        raise NetDefError(f"{label(node.proto)} has 'std' {scale}; it must be 0 or more.")
     if scale == 0:  # which ONNX Runtime 1.32 does not survive
         return op.Expand(op.constant(np.float32(mean)), shape)
     return _random(op, node, "Normal", shape, {"mean": mean, "scale": scale})

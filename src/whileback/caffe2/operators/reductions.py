@@ -14,12 +14,12 @@ from whileback.caffe2.operators.registry import (
     lowering,
     not_differentiable,
 )
-from whileback.caffe2.operators.shapes import known_rank
+from whileback.caffe2.operators.shapes import axis_within, known_rank
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
-from whileback.graph.shapes import is_float
+from whileback.graph.shapes import is_float, rank
 
 
 def _kind(node: Operator) -> str:
@@ -156,6 +156,8 @@ def reduce(op: Emitter, node: Operator) -> ir.Value:
 
 def _reduce(op: Emitter, node: Operator, X: ir.Value) -> ir.Value:
     axes, keep = node.args.ints("axes", []), node.args.bool("keepdims", True)
+    if (known := rank(X)) is not None:
+        axes = [axis_within(node, axis, known) for axis in axes]
     op_type = node.type.removesuffix("Gradient")
     return op.emit(op_type, [X, axes or None], {"keepdims": int(keep)})[0]
 

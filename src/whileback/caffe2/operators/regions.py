@@ -6,10 +6,13 @@ import onnx_ir as ir
 
 from whileback.caffe2.operators.orders import from_nchw, to_nchw
 from whileback.caffe2.operators.registry import Operator, lowering
+from whileback.caffe2.operators.shapes import count_argument
 from whileback.caffe2.reading.emitter import Emitter
-from whileback.errors import NetDefError
+from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 from whileback.graph.shapes import describe
+
+MOST_SAMPLES = 1024
 
 
 @lowering("RoIAlign")
@@ -18,13 +21,15 @@ def roi_align(op: Emitter, node: Operator) -> ir.Value:
     X, rois = node.tensors(2)
     batch, corners = _split(op, node, rois)
     ratio = node.args.int("sampling_ratio", -1)
+    if ratio > MOST_SAMPLES:
+        raise UnsupportedError(f"it takes {ratio}² samples; the limit is {MOST_SAMPLES}².")
     aligned = node.args.bool("aligned", False)
     Y = op.RoiAlign(
         to_nchw(op, node, X),
         corners,
         batch,
-        output_height=node.args.int("pooled_h", 1),
-        output_width=node.args.int("pooled_w", 1),
+        output_height=count_argument(node, "pooled_h", 1),
+        output_width=count_argument(node, "pooled_w", 1),
         sampling_ratio=max(ratio, 0),
         spatial_scale=node.args.float("spatial_scale", 1.0),
         coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
@@ -50,6 +55,6 @@ def _split(op: Emitter, node: Operator, rois: ir.Value) -> tuple[ir.Value, ir.Va
 def roi_pool(op: Emitter, node: Operator) -> ir.Value:
     """Y[r,c,h,w] = the largest element of X in a part of region r; its place is not returned."""
     X, rois = node.tensors(2)
-    size = [node.args.int("pooled_h", 1), node.args.int("pooled_w", 1)]
+    size = [count_argument(node, name, 1) for name in ("pooled_h", "pooled_w")]
     scale = node.args.float("spatial_scale", 1.0)
     return from_nchw(op, node, op.MaxRoiPool(X, rois, pooled_shape=size, spatial_scale=scale))

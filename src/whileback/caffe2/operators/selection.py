@@ -14,10 +14,8 @@ from whileback.caffe2.operators.registry import (
     lowering,
     not_differentiable,
 )
-from whileback.caffe2.operators.shapes import axis_argument, check_size
+from whileback.caffe2.operators.shapes import axis_argument, check_size, count_argument
 from whileback.caffe2.reading.emitter import Emitter
-from whileback.errors import NetDefError
-from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 from whileback.graph.constants import known_ints
 
@@ -59,10 +57,7 @@ def _k(op: Emitter, node: Operator) -> ir.Value:
     given = node.optional(1)
     if given is not None and not node.args.has("k"):
         return op.Reshape(op.cast(given, ir.DataType.INT64), [1])
-    k = node.args.int("k")
-    if k < 1:
-        raise NetDefError(f"{label(node.proto)} has 'k' {k}; it must be 1 or more.")
-    return op.constant(np.array([k], np.int64))
+    return op.constant(np.array([count_argument(node, "k")], np.int64))
 
 
 def _top_k(op: Emitter, X: ir.Value, k: ir.Value, axis: int) -> list[ir.Value]:

@@ -23,6 +23,7 @@ from whileback.caffe2.operators.rows import (
     starts,
     wide,
 )
+from whileback.caffe2.operators.shapes import count_argument
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
@@ -144,8 +145,8 @@ def reverse_packed_segs_maker(
 
 def _padding(node: Operator) -> tuple[int, int]:
     """Return how many rows are added before and behind each segment, 1 and as many by default."""
-    before = node.args.int("padding_width", 1)
-    return before, node.args.int("end_padding_width", before)
+    before = count_argument(node, "padding_width", 1, least=0)
+    return before, count_argument(node, "end_padding_width", before, least=0)
 
 
 def _lengths(op: Emitter, node: Operator, X: ir.Value) -> ir.Value:
@@ -180,7 +181,8 @@ def remove_padding(op: Emitter, node: Operator) -> list[ir.Value]:
     (X,) = node.tensors(1)
     lengths = _lengths(op, node, X)
     before, behind = _padding(node)
-    shorter = op.Sub(lengths, before + behind)
+    # ONNX Runtime 1.32 does not survive negative lengths.
+    shorter = op.Max(op.Sub(lengths, before + behind), 0)
     rows = rows_of_ranges(op, op.Add(starts(op, lengths), before), shorter)
     return [op.Gather(X, rows), op.cast(shorter, ir.DataType.INT32)]
 

@@ -14,11 +14,14 @@ from whileback.formats.caffe2.arguments import label
 from whileback.graph.shapes import rank
 
 __all__ = [
+    "LARGEST_COUNT",
     "MOST_ELEMENTS",
     "axis_argument",
     "axis_within",
     "channel_axis",
     "check_size",
+    "checked_count",
+    "count_argument",
     "known_rank",
     "matrix",
 ]
@@ -26,6 +29,8 @@ __all__ = [
 # A few bytes of a net can ask for any number of elements; of more than these none is made.
 MOST_ELEMENTS = 2**31
 MOST_AXES = 64
+# More rows, channels or repetitions at one place of a net than any that was ever made.
+LARGEST_COUNT = 2**24
 
 
 def known_rank(node: Operator, value: ir.Value) -> int:
@@ -79,6 +84,25 @@ def axis_argument(
 def matrix(op: Emitter, value: ir.Value, axis: int) -> ir.Value:
     """Return the value with the axes before `axis` as one, and those from there on as another."""
     return value if rank(value) == 2 and axis in (1, -1) else op.Flatten(value, axis=axis)
+
+
+def count_argument(node: Operator, name: str, default: int | None = None, least: int = 1) -> int:
+    """Return an argument that counts something.
+
+    Raises: NetDefError if it is less than `least`, or absurdly large.
+    """
+    return checked_count(node, name, node.args.int(name, default), least)
+
+
+def checked_count(node: Operator, name: str, count: int, least: int = 1) -> int:
+    """Return a number that an argument holds, as `count_argument` does."""
+    if count < least:
+        raise NetDefError(f"{label(node.proto)} has '{name}' {count}; it must be {least} or more.")
+    if count > LARGEST_COUNT:
+        raise NetDefError(
+            f"{label(node.proto)} has '{name}' {count}; the limit is {LARGEST_COUNT}."
+        )
+    return count
 
 
 def channel_axis(node: Operator) -> int:

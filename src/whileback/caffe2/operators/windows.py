@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import Operator
-from whileback.caffe2.operators.shapes import known_rank
+from whileback.caffe2.operators.shapes import LARGEST_COUNT, known_rank
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
@@ -145,10 +145,25 @@ def plane_window(node: Operator) -> Window:
 
 
 def _positive(node: Operator, window: Window) -> Window:
-    if min(*window.kernel, *window.strides, *window.dilations) < 1:
+    numbers = [*window.kernel, *window.strides, *window.dilations]
+    if min(numbers) < 1:
         raise NetDefError(
             f"{label(node.proto)} has kernel {window.kernel}, stride {window.strides} and "
             f"dilation {window.dilations}; all of them must be positive."
+        )
+    if max(*numbers, *window.pads) > LARGEST_COUNT:
+        raise NetDefError(
+            f"{label(node.proto)} has kernel {window.kernel}, stride {window.strides}, dilation "
+            f"{window.dilations} and padding {window.pads}; the limit is {LARGEST_COUNT}."
+        )
+    if min(window.pads) < 0:
+        raise UnsupportedError(
+            f"its padding {window.pads} cuts off what is at the borders. Let a PadImage do that "
+            "before it."
+        )
+    if prod(window.kernel) > LARGEST_COUNT:
+        raise UnsupportedError(
+            f"its kernel {window.kernel} has more than {LARGEST_COUNT} elements. Make it smaller."
         )
     return window
 

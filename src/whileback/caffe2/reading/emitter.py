@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,11 +14,12 @@ from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.activity import dependents
 from whileback.gradient.backward import GradientBuilder, backward
 from whileback.graph.builder import Builder
+from whileback.graph.corrections import BROADCASTING
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN
 from whileback.graph.schemas import problem
 from whileback.graph.scopes import walk
-from whileback.graph.shapes import Shapes, rank, same_dim
+from whileback.graph.shapes import Shapes, describe, rank, same_dim
 
 __all__ = ["Emitter"]
 
@@ -41,10 +44,16 @@ class Emitter(Builder):
         Raises: GraphError if ONNX's definition of the operator does not allow it.
         """
         super().append(node)
-        wrong = problem(node, self._opset)
+        node.metadata_props.setdefault(ORIGIN, self.blob)
+        wrong = problem(node, self._opset) or _clash(node)
         if wrong is not None:
             raise GraphError(f"ONNX's {node.op_type} {wrong}")
-        node.metadata_props.setdefault(ORIGIN, self.blob)
+
+    def constant(self, data: Any, dtype: ir.DataType | None = None) -> ir.Value:
+        """Return a constant, as `Builder` does. Raises: GraphError for a number as a STRING."""
+        if dtype == ir.DataType.STRING and not isinstance(data, str | bytes):
+            raise GraphError(f"{data!r} is no string")
+        return super().constant(data, dtype)
 
     def find_sizes(self) -> None:
         """Note where the sizes of the graph's inputs are found that symbols stand for."""
@@ -161,6 +170,8 @@ class Emitter(Builder):
                 `cotangents` are of.
             inputs: float tensors.
             cotangents: of each result, None where none flows.
+
+        Raises: GraphError if a cotangent is of another type or shape than what it is of.
         """
         apart = self.inside("pullback")
         own = [apart.Identity(value) for value in inputs]
@@ -169,14 +180,38 @@ class Emitter(Builder):
         active = dependents(apart.graph, own)
         op = GradientBuilder(apart.graph, self.names, self.shapes, active)
         op.share_constants(self)
-        known = {
-            result: cotangent
-            for result, cotangent in zip(results, cotangents, strict=False)
-            if result is not None and cotangent is not None
-        }
+        pairs = zip(results, cotangents, strict=False)
+        known = {y: dy for y, dy in pairs if y is not None and dy is not None}
+        for result, cotangent in known.items():
+            if result.dtype != cotangent.dtype or _different(result.shape, cotangent.shape):
+                raise GraphError(
+                    f"the gradient of {describe(result)} cannot be {describe(cotangent)}"
+                )
         backward(op, list(apart.graph)[len(own) :], known)
         found = [known[value] if value in known else op.zeros_like(value) for value in own]
         for node in list(apart.graph):
             apart.graph.remove(node)
             self.graph.append(node)
         return found
+
+
+def _clash(node: ir.Node) -> str | None:
+    """Return which shapes cannot be broadcast to one, if an operator needs that."""
+    if node.op_type not in BROADCASTING or node.op_type == "Expand":
+        return None
+    values = [value for value in node.inputs if value is not None and value.shape is not None]
+    shapes = [reversed(list(value.shape or ())) for value in values]
+    for dims in zip_longest(*shapes, fillvalue=1):
+        if len({dim for dim in dims if isinstance(dim, int)} - {1}) > 1:
+            return f"cannot broadcast {', '.join(map(describe, values))} to one shape"
+    return None
+
+
+def _different(a: ir.Shape | None, b: ir.Shape | None) -> bool:
+    """Tell whether two shapes are surely different."""
+    if a is None or b is None:
+        return False
+    known = (
+        (m, n) for m, n in zip(a, b, strict=False) if isinstance(m, int) and isinstance(n, int)
+    )
+    return len(a) != len(b) or any(m != n for m, n in known)
