@@ -1,0 +1,86 @@
+"""Every operator, given what it cannot take: an error in plain words, at once, never a crash."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import onnx_ir as ir
+import pytest
+
+from whileback.caffe2 import NetDef, OperatorDef, TensorSpec, add_gradient_operators
+from whileback.caffe2.operators.registry import gradient_operators, lowerings
+from whileback.caffe2.reading import read
+from whileback.errors import ArgumentError, NetDefError, UnsupportedError
+from whileback.formats.caffe2.caffe2_pb2 import Argument
+
+# What a net of one operator may be refused with.
+REFUSALS = (NetDefError, UnsupportedError, ArgumentError)
+FLOAT, INT64 = ir.DataType.FLOAT, ir.DataType.INT64
+KINDS = [(FLOAT, (2, 3)), (INT64, (4,)), (FLOAT, ())]
+ARGUMENTS = [
+    Argument(name="axis", i=99),
+    Argument(name="kernel", i=0),
+    Argument(name="shape", ints=[2**40]),
+    Argument(name="order", s=b"\xff"),
+    Argument(name="axes", n=NetDef(name="n")),
+]
+
+
+def refusal(run: Callable[[], object]) -> str:
+    """Run something in less than a second, and return what it is refused with, if it is."""
+    start = time.perf_counter()
+    said = ""
+    try:
+        run()
+    except REFUSALS as error:
+        said = str(error)
+    assert time.perf_counter() - start < 1
+    return said
+
+
+def operators(op_type: str) -> list[OperatorDef]:
+    """The operator with up to five inputs and up to three outputs, and with absurd arguments."""
+    counts = [(inputs, outputs) for inputs in range(6) for outputs in (1, 3)]
+    plain = [
+        OperatorDef(type=op_type, input=list("abcde"[:n]), output=list("xyz"[:m]))
+        for n, m in [*counts, (1, 0)]
+    ]
+    return plain + [
+        OperatorDef(type=op_type, input=["a"], output=["x"], arg=[arg]) for arg in ARGUMENTS
+    ]
+
+
+@pytest.mark.parametrize("op_type", sorted(lowerings))
+def test_reading_an_operator_that_was_given_something_else(op_type: str) -> None:
+    for op in operators(op_type):
+        for dtype, shape in KINDS:
+            inputs = {name: TensorSpec(dtype, shape) for name in op.input}
+            said = refusal(lambda op=op, inputs=inputs: read(NetDef(name="n", op=[op]), inputs))
+            assert not said or op_type in said
+            assert said.count(f"{op_type} (writes") <= 1
+
+
+@pytest.mark.parametrize("op_type", sorted(gradient_operators))
+def test_differentiating_an_operator_that_was_given_something_else(op_type: str) -> None:
+    for op in operators(op_type):
+        if op.output:
+            net = NetDef(name="n", op=[op])
+            said = refusal(lambda net=net: add_gradient_operators(net, ["x"]))
+            assert not said or op_type in said or "'x'" in said
+
+
+def nested(control: str, argument: str, depth: int) -> NetDef:
+    net = NetDef(name="innermost", op=[OperatorDef(type="Relu", input=["x"], output=["x"])])
+    for level in range(depth):
+        op = OperatorDef(type=control, input=["c"], arg=[Argument(name=argument, n=net)])
+        net = NetDef(name=f"level{level}", op=[op])
+    return net
+
+
+@pytest.mark.parametrize(("control", "argument"), [("If", "then_net"), ("While", "loop_net")])
+def test_nets_nested_as_deeply_as_messages_can_be(control: str, argument: str) -> None:
+    inputs = {"x": TensorSpec(FLOAT, (2,)), "c": TensorSpec(ir.DataType.BOOL, ())}
+    net = nested(control, argument, 30)
+    refusal(lambda: read(net, inputs))
+    assert "deep" in refusal(lambda: add_gradient_operators(net, ["x"]))
