@@ -25,6 +25,7 @@ from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.origin import is_new
 from whileback.graph.printing import dump
+from whileback.graph.scopes import is_standard, walk
 from whileback.graph.shapes import Shapes, describe, forget_symbolic_data, static_shape
 from whileback.graph.versions import LAST_WITHOUT_OUTPUT_DTYPE, OPSET, fits, limit_versions
 
@@ -120,6 +121,10 @@ def names(model: ir.Model) -> Mapping[str, str]:
     return known
 
 
+def _dequantizes(graph: ir.Graph) -> bool:
+    return any(is_standard(node, "DequantizeLinear") for node in walk(graph))
+
+
 def _is_single(value: ir.Value) -> bool:
     """Tell whether the value is known to have one element."""
     return static_shape(value) in ((), (1,), (1, 1))
@@ -144,8 +149,7 @@ class _Transform:
             )
         # The caps hold for what the rules emit, too, so that they come last.
         self._caps = (opset, ir_version)
-        old = model.opset_imports.get("", OPSET) <= LAST_WITHOUT_OUTPUT_DTYPE
-        self._lowers = quantized is not None and opset is None and old
+        self._was_old = model.opset_imports.get("", OPSET) <= LAST_WITHOUT_OUTPUT_DTYPE
         self.model = normalize(model, needs_expansion=lambda node: lookup(node) is None)
         expand_gradients(self.model)
         dump(self.model, "1-normalize")
@@ -197,7 +201,8 @@ class _Transform:
         clean(self.model)
         dump(self.model, "3-clean")
         limit_versions(self.model, *self._caps)
-        if self._lowers and fits(graph, LAST_WITHOUT_OUTPUT_DTYPE):
+        lowers = self._caps[0] is None and self._was_old and _dequantizes(graph)
+        if lowers and fits(graph, LAST_WITHOUT_OUTPUT_DTYPE):
             limit_versions(self.model, LAST_WITHOUT_OUTPUT_DTYPE, None)
         return self.model
 
