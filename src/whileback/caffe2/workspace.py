@@ -199,7 +199,7 @@ def _array(name: str, value: Any) -> np.ndarray:
     """Return a copy as an array that a blob can hold."""
     given = np.array(value, None if hasattr(value, "dtype") else object)
     texts = any(isinstance(each, (str, bytes)) for each in given.flat)
-    empty = not given.size and getattr(value, "dtype", None) == object
+    empty = not given.size and hasattr(value, "dtype") and given.dtype.kind == "O"
     if given.dtype.kind in "SU" or texts or empty:
         return _strings(name, given)
     array = given if hasattr(value, "dtype") else np.array(value)
