@@ -26,7 +26,7 @@ from whileback.checking.compare import compare_formulas, moved, run_moved
 from whileback.checking.point import Point
 from whileback.checking.report import Report
 from whileback.engines import Compiled
-from whileback.errors import EngineError, WhilebackError, WhilebackWarning
+from whileback.errors import EngineError, NoGradientError, WhilebackError, WhilebackWarning
 from whileback.graph.randomness import draws
 
 __all__ = ["Status", "Verdict", "judge"]
@@ -62,6 +62,10 @@ def judge(case: Case, order: int = 1) -> Verdict:
         return Verdict("engine", str(error))
     except EngineError as error:
         return Verdict("wrong", f"No engine runs it in float64: {error}")
+    except NoGradientError as error:
+        # Operators that round have a gradient only for who asks for it, which the error says.
+        rounds = 'quantized="straight-through"' in str(error)
+        return Verdict("not differentiable" if rounds else "refused", f"NoGradientError: {error}")
     except WhilebackError as error:
         return Verdict("refused", f"{type(error).__name__}: {error}")
     except Exception:
