@@ -38,15 +38,16 @@ class _Form:
     max_outputs: int
 
 
-def problem(node: ir.Node, opset: int, types: bool = True) -> str | None:
+def problem(node: ir.Node, opset: int, types: bool = True, early: bool = False) -> str | None:
     """Return what is wrong with a node of the default domain in an opset, or None.
 
     Attributes, the numbers of inputs and outputs, and their `types` as far as they are known are
-    looked at; shapes are not.
+    looked at; shapes are not. With `early`, an operator that ONNX Runtime had before ONNX did may
+    stand in an opset that is older than it.
     """
     if node.op_type in _OF_THE_RUNTIME:
         return None
-    form = _form(node.op_type, opset)
+    form = _form(node.op_type, max(opset, _EARLY.get(node.op_type, 0)) if early else opset)
     if form is None:
         hint = nearest(node.op_type, operator_names(opset))
         return f"names no operator of opset {opset} ({hint})"
@@ -84,7 +85,7 @@ _WITHDRAWN = frozenset({("GroupNormalization", 18)})
 @cache
 def _form(op_type: str, opset: int) -> _Form | None:
     try:
-        schema = onnx.defs.get_schema(op_type, max(opset, _EARLY.get(op_type, 0)), "")
+        schema = onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
         return None
     if schema.deprecated and (op_type, schema.since_version) not in _WITHDRAWN:

@@ -40,7 +40,7 @@ def check_operators(graph: ir.Graph, opset: int | None = None) -> None:
         version = opset or node.version
         if node.domain or version is None:
             continue
-        wrong = problem(node, version, types=opset is not None)
+        wrong = problem(node, version, types=opset is not None, early=True)
         if wrong is not None:
             raise GraphError(
                 f"Node {label(node)} (ai.onnx@{version}::{node.op_type}) {wrong}. "
