@@ -7,17 +7,19 @@ own, started by the rules of `Loop`, `Scan` and `If`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, NoGradientError
+from whileback.gradient.activity import dependents
 from whileback.gradient.builder import GradientBuilder
 from whileback.gradient.narrow import on_floats
 from whileback.gradient.registry import lookup
+from whileback.graph.builder import Builder
 from whileback.graph.scopes import operands
 
-__all__ = ["Cotangents", "GradientBuilder", "backward"]
+__all__ = ["Cotangents", "GradientBuilder", "backward", "backward_apart"]
 
 Cotangents = dict[ir.Value, ir.Value]
 
@@ -40,6 +42,24 @@ def backward(op: GradientBuilder, nodes: Sequence[ir.Node], cotangents: Cotangen
                 _note_shape(op.graph, gradient, value)
                 earlier = cotangents.get(value)
                 cotangents[value] = gradient if earlier is None else op.plus(earlier, gradient)
+
+
+def backward_apart(
+    apart: GradientBuilder, into: Builder, sources: Iterable[ir.Value], cotangents: Cotangents
+) -> None:
+    """Differentiate what was emitted into a graph apart, then move all of it into another one.
+
+    Args:
+        apart: has emitted operators that are no part of the forward model.
+        into: whose graph they and their gradient are for.
+        sources: the values whose cotangents are wanted.
+        cotangents: those of what the operators compute; grows.
+    """
+    apart.active.update(dependents(apart.graph, sources))
+    backward(apart, list(apart.graph), cotangents)
+    for node in list(apart.graph):
+        apart.graph.remove(node)
+        into.graph.append(node)
 
 
 def _note_shape(graph: ir.Graph, gradient: ir.Value, value: ir.Value) -> None:

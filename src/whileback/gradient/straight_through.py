@@ -12,8 +12,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from whileback.gradient.activity import dependents
-from whileback.gradient.backward import Cotangents, backward
+from whileback.gradient.backward import Cotangents, backward_apart
 from whileback.gradient.builder import GradientBuilder
 from whileback.gradient.registry import Rule, lookup
 
@@ -33,16 +32,12 @@ def unrounded(function: Function) -> Rule:
     def rule(op: GradientBuilder, node: ir.Node, *received: ir.Value | None) -> list[Any]:
         apart = op.inside("unrounded")
         outputs = outputs_of(function, apart, node)
-        op.active.update(dependents(apart.graph, (v for v in node.inputs if v in op.active)))
         known: Cotangents = {
             output: cotangent
             for output, cotangent in zip(outputs, received, strict=False)
             if output is not None and cotangent is not None
         }
-        backward(apart, list(apart.graph), known)
-        for each in list(apart.graph):
-            apart.graph.remove(each)
-            op.graph.append(each)
+        backward_apart(apart, op, [v for v in node.inputs if v in op.active], known)
         # What a node reads twice has one gradient in all.
         return [None if v is None else known.pop(v, None) for v in node.inputs]
 

@@ -245,7 +245,7 @@ class Shapes:
             if is_sequence(result):
                 result.shape = result.shape or common_elements([a.shape, b.shape])
             else:
-                self._set_shape(result, self._common(a.shape, b.shape))
+                self._set_shape(result, self.common(a.shape, b.shape))
 
     def _start_map(self, node: ir.Node) -> None:
         names = start_map(node, self.new_dim)
@@ -304,7 +304,7 @@ class Shapes:
                 carry.input.shape = assumed
                 continue
             changed = True
-            carry.input.shape = self._common(before, after)
+            carry.input.shape = self.common(before, after)
             dims = carry.input.shape or ()
             self._relaxed.update(d.value for d in dims if not isinstance(d, int) and d.value)
         return changed
@@ -352,7 +352,7 @@ class Shapes:
         if shape is not None:
             self._context.set_shape(value, self._context.name_anonymous_dims_in_shape(shape))
 
-    def _common(self, a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
+    def common(self, a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
         """Return what holds for both shapes, a new symbol for each dimension that differs."""
         if a is None or b is None or len(a) != len(b):
             return None

@@ -79,7 +79,7 @@ class _Join:
         if a is b:
             return a
         op = self.before.op
-        result = op.placeholder(f"{a.name}/either", a.type, op.common_shape(a.shape, b.shape))
+        result = op.placeholder(f"{a.name}/either", a.type, op.shapes.common(a.shape, b.shape))
         self.outputs.append((a, b, result))
         return result
 

@@ -11,15 +11,14 @@ import onnx_ir as ir
 
 from whileback.errors import GraphError
 from whileback.gradient import rules as _registered  # noqa: F401
-from whileback.gradient.activity import dependents
-from whileback.gradient.backward import GradientBuilder, backward
+from whileback.gradient.backward import GradientBuilder, backward_apart
 from whileback.graph.builder import Builder
 from whileback.graph.corrections import BROADCASTING
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN
 from whileback.graph.schemas import problem
 from whileback.graph.scopes import walk
-from whileback.graph.shapes import Shapes, describe, rank, same_dim
+from whileback.graph.shapes import Shapes, describe, rank
 
 __all__ = ["Emitter"]
 
@@ -127,14 +126,6 @@ class Emitter(Builder):
         dims = [0] if value.shape is None else [self.fixed(dim) for dim in value.shape]
         return self.blank(value.dtype, [dim or 0 for dim in dims])
 
-    def common_shape(self, a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
-        """Return what holds for both shapes."""
-        if a is None or b is None or len(a) != len(b):
-            return None
-        return ir.Shape(
-            [m if same_dim(m, n) else self.shapes.new_dim() for m, n in zip(a, b, strict=True)]
-        )
-
     def release(self, *graphs: ir.Graph) -> None:
         """Let a graph go that will not be used: it reads nothing any more."""
         for node in (node for graph in graphs for node in walk(graph)):
@@ -177,8 +168,7 @@ class Emitter(Builder):
         own = [apart.Identity(value) for value in inputs]
         results = forward(apart, *own)
         results = [results] if isinstance(results, ir.Value) else list(results)
-        active = dependents(apart.graph, own)
-        op = GradientBuilder(apart.graph, self.names, self.shapes, active)
+        op = GradientBuilder(apart.graph, self.names, self.shapes, set())
         op.share_constants(self)
         pairs = zip(results, cotangents, strict=False)
         known = {y: dy for y, dy in pairs if y is not None and dy is not None}
@@ -187,12 +177,8 @@ class Emitter(Builder):
                 raise GraphError(
                     f"the gradient of {describe(result)} cannot be {describe(cotangent)}"
                 )
-        backward(op, list(apart.graph)[len(own) :], known)
-        found = [known[value] if value in known else op.zeros_like(value) for value in own]
-        for node in list(apart.graph):
-            apart.graph.remove(node)
-            self.graph.append(node)
-        return found
+        backward_apart(op, self, own, known)
+        return [known[value] if value in known else self.zeros_like(value) for value in own]
 
 
 def _clash(node: ir.Node) -> str | None:

@@ -7,13 +7,10 @@ it, by the rules of that; what no gradient reads is cleaned away in the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 
 import onnx_ir as ir
 
-from whileback.gradient.activity import passes_gradient
-from whileback.gradient.backward import Cotangents, GradientBuilder, backward
-from whileback.graph.shapes import is_float
+from whileback.gradient.backward import Cotangents, GradientBuilder, backward_apart
 
 __all__ = ["by_definition"]
 
@@ -30,15 +27,9 @@ def by_definition(
         define: called as `define(op, node, *inputs)`, emits operators that have rules and returns
             what equals the output. The inputs it is given are no two the same value.
     """
-    copies = [op.Identity(value) if value in op.active else None for value in node.inputs]
-    op.active.update(copy for copy in copies if copy is not None)
+    apart = op.inside("definition")
+    copies = [apart.Identity(value) if value in op.active else None for value in node.inputs]
     inputs = [v if copy is None else copy for v, copy in zip(node.inputs, copies, strict=True)]
-    last = op.graph[-1]
-    cotangents: Cotangents = {define(op, node, *inputs): dY}
-    made = list(takewhile(lambda each: each is not last, reversed(op.graph)))[::-1]
-    for each in made:
-        if passes_gradient(each) and any(value in op.active for value in each.inputs):
-            op.active.update(filter(is_float, each.outputs))
-    backward(op, made, cotangents)
-    op.origin = node
+    cotangents: Cotangents = {define(apart, node, *inputs): dY}
+    backward_apart(apart, op, [copy for copy in copies if copy is not None], cotangents)
     return [None if copy is None else cotangents.get(copy) for copy in copies]
