@@ -12,6 +12,8 @@ from whileback.graph.shapes import FLOATS, NARROW, NARROW_FLOATS
 
 __all__ = ["carries_reached", "dependents", "passes_gradient", "reaching"]
 
+_ALWAYS = FLOATS | NARROW_FLOATS
+
 Values = set[ir.Value]
 Passes = Callable[[ir.Node], bool]
 
@@ -27,7 +29,7 @@ def _may_be_active(node: ir.Node, value: ir.Value, found: Values) -> bool:
 
     So do the whole numbers to which floats are rounded, and what is computed of these.
     """
-    if value.dtype is None or value.dtype in FLOATS | NARROW_FLOATS:
+    if value.dtype is None or value.dtype in _ALWAYS:
         return True
     if value.dtype not in NARROW:
         return False

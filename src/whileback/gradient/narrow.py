@@ -20,6 +20,8 @@ def on_floats(op: GradientBuilder, node: ir.Node) -> ir.Node:
     The copy is one of the gradient's nodes. It reads FLOAT in the place of narrow numbers that
     have cotangents, and of what must have the same type.
     """
+    if not any(v in op.active and v.dtype in NARROW for v in (*node.inputs, *node.outputs)):
+        return node
     inputs, outputs = type_letters(node)
     letters = {
         letter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import onnx
@@ -33,18 +34,19 @@ def expand_graph(
 
     Returns: the constants of the new nodes, or None if nothing was expanded.
     """
-    definer = Definer(graph, Names.of(graph), Shapes(graph.opset_imports))
+    # Most models need none, and the names of a large one take a while.
+    definer = cache(lambda: Definer(graph, Names.of(graph), Shapes(graph.opset_imports)))
     constants: list[ir.Value] = []
     expanded = False
     for node in list(walk(graph)):
         if not needs_expansion(node):
             if expanded and any(value.type is None for value in node.outputs):
-                definer.shapes.infer(node)
+                definer().shapes.infer(node)
             continue
         define = definitions().get((node.domain, node.op_type))
         if define is not None:
             _complete_attributes(node, graph.opset_imports.get(node.domain, 1))
-            expanded |= definer.replace(node, define)
+            expanded |= definer().replace(node, define)
             continue
         function = _definition(node, graph.opset_imports | {"": target})
         if function is not None:
