@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from whileback.caffe2.operators.elementwise import gradient_reads
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
+from whileback.caffe2.operators.replay import replayed_gradient
 from whileback.caffe2.operators.shapes import known_rank
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
-gradient_reads("Y dY", "HardSigmoid", "Relu", "ReluN", "Sigmoid", "Softplus", "Tanh")
-gradient_reads("X dY", "Softsign")
-gradient_reads("dY X", "Gelu")
-gradient_reads("X Y dY", "Mish", "Swish")
+replayed_gradient("Y0 dY0", "X0", "HardSigmoid", "Relu", "ReluN", "Sigmoid", "Softplus", "Tanh")
+replayed_gradient("X0 dY0", "X0", "Softsign")
+replayed_gradient("dY0 X0", "X0", "Gelu")
+replayed_gradient("X0 Y0 dY0", "X0", "Mish", "Swish")
 
 
 @lowering("Mish", "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GradientMaker",
     "Gradients",
+    "Lowering",
     "Operator",
     "Slices",
     "add_argument",

@@ -1,6 +1,6 @@
-"""Gradient operators that read all that their forward operator reads.
+"""Gradient operators that are told of in one line: what they read, and what they give.
 
-They are what the pullback of the forward operator's lowering is, so that one line tells all.
+Those that read what their forward operator reads are what the pullback of its lowering is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import (
+    GradientMaker,
     Gradients,
+    Lowering,
     Operator,
     gradient_operator,
     lowering,
@@ -26,7 +28,9 @@ __all__ = ["output_gradients", "replayed_gradient"]
 
 
 def replayed_gradient(reads: str, gives: str, *types: str) -> None:
-    """Register the lowerings of `<type>Gradient`, and the makers that emit it.
+    """Register the makers that emit `<type>Gradient`, and its lowerings.
+
+    One that does not read the inputs whose gradients it gives has a lowering elsewhere.
 
     Args:
         reads: what the gradient operator takes, in its order: "X0", "X1" … stand for the forward
@@ -36,14 +40,19 @@ def replayed_gradient(reads: str, gives: str, *types: str) -> None:
         types: the forward operators.
     """
     order, given = reads.replace("?", "").split(), gives.split()
-    needed = len(order) - reads.count("?")
+    gradient_operator(*types)(_maker(reads.split(), order, given))
+    if set(given) <= set(order):
+        needed = len(order) - reads.count("?")
+        lowering(*(f"{op_type}Gradient" for op_type in types))(_lowering(order, given, needed))
 
+
+def _maker(reads: Sequence[str], order: Sequence[str], given: Sequence[str]) -> GradientMaker:
     def maker(grad: Gradients, op: OperatorDef, dys: Sequence[Any]) -> list[str | None]:
         blobs = {f"X{k}": name for k, name in enumerate(op.input)}
         blobs |= {f"Y{k}": name for k, name in enumerate(op.output)}
         count = sum(name.startswith("d") for name in order)
         blobs |= {f"dY{k}": dy for k, dy in enumerate(output_gradients(grad, op, dys, count))}
-        for name in reads.split():
+        for name in reads:
             if name not in blobs and not name.endswith("?"):
                 raise UnsupportedError(
                     f"{label(op)}: its gradient is computed from its output {name[1:]}, which it "
@@ -54,6 +63,10 @@ def replayed_gradient(reads: str, gives: str, *types: str) -> None:
         gradients = dict(zip(given, found, strict=True))
         return [gradients.get(f"X{k}") for k in range(len(op.input))]
 
+    return maker
+
+
+def _lowering(order: Sequence[str], given: Sequence[str], needed: int) -> Lowering:
     def gradient(op: Emitter, node: Operator) -> list[ir.Value]:
         values = dict(zip(order, node.tensors(max(needed, len(node.inputs))), strict=False))
         read = sorted(name for name in values if name.startswith("X"))
@@ -68,8 +81,7 @@ def replayed_gradient(reads: str, gives: str, *types: str) -> None:
 
         return op.pullback(function, [values[name] for name in given], dys)
 
-    gradient_operator(*types)(maker)
-    lowering(*(f"{op_type}Gradient" for op_type in types))(gradient)
+    return gradient
 
 
 def output_gradients(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from whileback.caffe2.operators.elementwise import gradient_reads
 from whileback.caffe2.operators.registry import (
     Gradients,
     Operator,
@@ -15,6 +14,7 @@ from whileback.caffe2.operators.registry import (
     lowering,
     not_differentiable,
 )
+from whileback.caffe2.operators.replay import replayed_gradient
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
@@ -22,10 +22,12 @@ from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
 
 LARGEST = 3.4028234663852886e38  # of float32
 
-gradient_reads("X dY", "Abs", "Acos", "Asin", "Atan", "Cos", "Erf", "Logit", "Sin", "Tan")
-gradient_reads("dY X", "Cosh", "Sinh")
-gradient_reads("Y dY", "Clip", "Reciprocal")
-gradient_reads("dY Y", "Cbrt", "Rsqrt")
+replayed_gradient(
+    "X0 dY0", "X0", "Abs", "Acos", "Asin", "Atan", "Cos", "Erf", "Logit", "Sin", "Tan"
+)
+replayed_gradient("dY0 X0", "X0", "Cosh", "Sinh")
+replayed_gradient("Y0 dY0", "X0", "Clip", "Reciprocal")
+replayed_gradient("dY0 Y0", "X0", "Cbrt", "Rsqrt")
 not_differentiable("it is constant between its jumps", "Ceil", "Floor", "Sign", "StumpFunc")
 not_differentiable("it splits places, not values", "StumpFuncIndex")
 not_differentiable("it is of integers", "Mod", "IsMemberOf")
