@@ -115,9 +115,10 @@ def initial_blobs(init: Init) -> dict[str, np.ndarray]:
     if isinstance(init, NetDef):
         return _run(init)
     try:
-        return _run(caffe2.load(init))
+        net = caffe2.load(init)
     except NetDefError:
         return caffe2.load_blobs(init)
+    return _run(net)
 
 
 def _run(net: NetDef) -> dict[str, np.ndarray]:
