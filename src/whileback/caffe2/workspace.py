@@ -115,7 +115,9 @@ class Workspace:
 
     def _run(self, net: NetDef) -> None:
         key = net.SerializeToString()
-        known = self._nets.setdefault(key, _Net(net)) if key not in self._nets else self._nets[key]
+        if key not in self._nets:
+            self._nets[key] = _Net(net)
+        known = self._nets[key]
         self._require(known)
         program = known.program(self._tensors)
         results = program.run(self._tensors)
@@ -146,9 +148,6 @@ class _Program:
     @classmethod
     def of(cls, reading: Reading) -> _Program:
         """Compile what was read."""
-        inputs = reading.model.graph.inputs
-        for value in [value for value in inputs if not value.uses()]:
-            inputs.remove(value)
         outputs = dict(reading.outputs)
         return cls(compile(reading.model) if outputs else None, outputs)
 
