@@ -1,4 +1,4 @@
-"""What the commands do with Caffe2's files."""
+"""What the commands do with Caffe2's files; imported by those alone that are given one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from whileback.errors import ArgumentError, nearest
 __all__ = [
     "check_recorded",
     "gradient",
-    "is_net",
     "last_versions",
     "open_model",
     "read_shapes",
@@ -28,22 +27,8 @@ __all__ = [
 ]
 
 
-def is_net(path: str) -> bool:
-    """Tell whether a path names one of Caffe2's files, to read or to write."""
-    return caffe2.is_caffe2(path)
-
-
 def open_model(arguments: argparse.Namespace, inputs: Mapping[str, Any] | None = None) -> ir.Model:
-    """Return the model of a file, converted if it is Caffe2's.
-
-    The types and shapes of `inputs` are known from their values.
-    """
-    if not is_net(arguments.model):
-        if arguments.init or arguments.input:
-            raise ArgumentError(
-                f"--init and --input are for Caffe2's nets, and '{arguments.model}' is none."
-            )
-        return whileback.load(arguments.model)
+    """Return the model that a file is converted to; `inputs` tell their types and shapes."""
     specs = read_shapes(arguments.input)
     specs |= {name: caffe2.TensorSpec.of(_array(value)) for name, value in (inputs or {}).items()}
     return to_model(arguments.model, arguments.init, inputs=specs)
@@ -51,7 +36,7 @@ def open_model(arguments: argparse.Namespace, inputs: Mapping[str, Any] | None =
 
 def last_versions(arguments: argparse.Namespace, model: ir.Model) -> list[str]:
     """Return the values that `--of` names: of a blob of a net, what it holds at the end."""
-    known = caffe2.last_versions(model) if is_net(arguments.model) else {}
+    known = caffe2.last_versions(model)
     return [known.get(name, name) for name in arguments.of]
 
 
@@ -95,7 +80,7 @@ def run(arguments: argparse.Namespace, inputs: Mapping[str, Any]) -> dict[str, A
         for name, array in caffe2.initial_blobs(init).items():
             workspace.feed(name, array)
     for name, value in inputs.items():
-        workspace.feed(name, _array(value))
+        workspace.feed(name, value)
     net = caffe2.load(arguments.model)
     workspace.run(net)
     written = dict.fromkeys(name for op in net.op for name in op.output)

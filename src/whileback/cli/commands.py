@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import onnx_ir as ir
 
 import whileback
-from whileback.cli import caffe2
 from whileback.cli.arrays import describe_output, read_inputs, save_outputs
 from whileback.cli.progress import Progress
+from whileback.errors import ArgumentError
 from whileback.formats.atomic import require_free
+from whileback.formats.caffe2 import is_caffe2
 from whileback.gradient.catalogue import Coverage, catalogue, find
 
 __all__ = ["check", "convert", "gradient", "rules", "run", "show", "vjp"]
@@ -22,9 +24,10 @@ __all__ = ["check", "convert", "gradient", "rules", "run", "show", "vjp"]
 
 def gradient(arguments: argparse.Namespace) -> int:
     """`whileback gradient`: write the model, or Caffe2's net, with its gradients."""
-    if caffe2.is_net(arguments.output):
+    if is_caffe2(arguments.output):
         _require_free(arguments)
-        return caffe2.gradient(arguments)
+        status: int = _nets().gradient(arguments)
+        return status
     return _differentiate(arguments, whileback.gradient, reduce=arguments.reduce)
 
 
@@ -37,8 +40,8 @@ def convert(arguments: argparse.Namespace) -> int:
     """`whileback convert`: write Caffe2's net as an ONNX model."""
     _require_free(arguments)
     with Progress(f"converting {arguments.model}") as progress:
-        model = caffe2.open_model(arguments)
-        lines = caffe2.check_recorded(model, arguments.check) if arguments.check else []
+        model = _opened(arguments)
+        lines = _nets().check_recorded(model, arguments.check) if arguments.check else []
         whileback.save(model, arguments.output, overwrite=arguments.force, progress=progress.copied)
     for line in lines:
         print(line)
@@ -49,10 +52,11 @@ def check(arguments: argparse.Namespace) -> int:
     """`whileback check`: print a verdict for each value."""
     inputs = read_inputs(arguments.inputs)
     with Progress(f"checking {arguments.model}"):
-        model = caffe2.open_model(arguments, inputs)
+        model = _opened(arguments, inputs)
         options = {"seed": arguments.seed, "quantized": arguments.quantized}
-        of = caffe2.last_versions(arguments, model)
-        report = whileback.check(model, of, arguments.wrt, inputs, **options)
+        report = whileback.check(
+            model, _targets(arguments, model), arguments.wrt, inputs, **options
+        )
     print(report)
     return 0 if report.ok else 1
 
@@ -63,8 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         _require_free(arguments)
     inputs = read_inputs(arguments.inputs)
     with Progress(f"running {arguments.model}"):
-        if caffe2.is_net(arguments.model):
-            outputs = caffe2.run(arguments, inputs)
+        if is_caffe2(arguments.model):
+            outputs = _nets().run(arguments, inputs)
         else:
             outputs = whileback.compile(arguments.model)(inputs)
     for name, value in outputs.items():
@@ -77,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 def show(arguments: argparse.Namespace) -> int:
     """`whileback show`: print the model."""
     with Progress(f"reading {arguments.model}"):
-        text = whileback.show(caffe2.open_model(arguments))
+        text = whileback.show(_opened(arguments))
     print(text)
     return 0
 
@@ -103,6 +107,33 @@ def _status(coverage: Coverage) -> str:
     return f"{coverage.status}{f': {detail}' if detail else ''}"
 
 
+def _nets() -> ModuleType:
+    """Return what handles Caffe2's files, which takes a while to import."""
+    from whileback.cli import caffe2
+
+    return caffe2
+
+
+def _opened(arguments: argparse.Namespace, inputs: Mapping[str, Any] | None = None) -> ir.Model:
+    """Return the model of a file, converted if it is Caffe2's; `inputs` are values for it."""
+    if is_caffe2(arguments.model):
+        model: ir.Model = _nets().open_model(arguments, inputs)
+        return model
+    if arguments.init or arguments.input:
+        raise ArgumentError(
+            f"--init and --input are for Caffe2's nets, and '{arguments.model}' is none."
+        )
+    return whileback.load(arguments.model)
+
+
+def _targets(arguments: argparse.Namespace, model: ir.Model) -> list[str]:
+    """Return the values that `--of` names: of a blob of a net, what it holds at the end."""
+    names: list[str] = arguments.of
+    if is_caffe2(arguments.model):
+        names = _nets().last_versions(arguments, model)
+    return names
+
+
 def _require_free(arguments: argparse.Namespace) -> None:
     """Refuse an output that cannot be written before the work for it begins."""
     require_free(Path(arguments.output).absolute(), arguments.force)
@@ -113,10 +144,10 @@ def _differentiate(
 ) -> int:
     _require_free(arguments)
     with Progress(f"differentiating {arguments.model}") as progress:
-        model = caffe2.open_model(arguments)
+        model = _opened(arguments)
         result = transform(
             model,
-            caffe2.last_versions(arguments, model),
+            _targets(arguments, model),
             arguments.wrt,
             quantized=arguments.quantized,
             opset=arguments.opset,
