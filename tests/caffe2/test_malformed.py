@@ -84,3 +84,23 @@ def test_nets_nested_as_deeply_as_messages_can_be(control: str, argument: str) -
     net = nested(control, argument, 30)
     refusal(lambda: read(net, inputs))
     assert "deep" in refusal(lambda: add_gradient_operators(net, ["x"]))
+
+
+def test_a_counter_that_counts_floats() -> None:
+    op = OperatorDef(type="CountUp", input=["x"], output=["y"])
+    said = refusal(lambda: read(NetDef(name="n", op=[op]), {"x": TensorSpec(FLOAT, ())}))
+    assert said.startswith("CountUp (writes 'y') cannot be computed with the inputs 'x' and")
+
+
+@pytest.mark.parametrize(
+    ("op_type", "shapes"),
+    [("SpatialBN", [(1, 2, 3, 3), (), (2,), (2,), (2,)]), ("Transpose", [(2, 3)])],
+)
+def test_shapes_that_onnx_refuses(op_type: str, shapes: list[tuple[int, ...]]) -> None:
+    names = [f"x{k}" for k in range(len(shapes))]
+    op = OperatorDef(type=op_type, input=names, output=["y"])
+    op.arg.add(name="is_test", i=1)
+    op.arg.add(name="axes", ints=[1, 0, 2])
+    specs = {name: TensorSpec(FLOAT, shape) for name, shape in zip(names, shapes, strict=True)}
+    said = refusal(lambda: read(NetDef(name="n", op=[op]), specs))
+    assert said.startswith(f"{op_type} (writes 'y') cannot be computed with the inputs 'x0' FLOAT")

@@ -14,7 +14,6 @@ from whileback.graph.constants import known_floats, known_ints
 from whileback.graph.scopes import is_standard
 
 __all__ = [
-    "BROADCASTING",
     "defaults_hidden",
     "fill_rank",
     "forget_guesses",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from whileback.errors import GraphError
 from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.backward import GradientBuilder, backward_apart
 from whileback.graph.builder import Builder
-from whileback.graph.corrections import BROADCASTING
 from whileback.graph.names import Names
+from whileback.graph.onnx_inference import shape_problem
 from whileback.graph.origin import ORIGIN
 from whileback.graph.schemas import problem
 from whileback.graph.scopes import walk
@@ -44,9 +43,9 @@ class Emitter(Builder):
         """
         super().append(node)
         node.metadata_props.setdefault(ORIGIN, self.blob)
-        wrong = problem(node, self._opset) or _clash(node)
+        wrong = problem(node, self._opset) or shape_problem(node, self._opset)
         if wrong is not None:
-            raise GraphError(f"ONNX's {node.op_type} {wrong}")
+            raise GraphError(f"ONNX's {node.op_type}: {wrong}")
 
     def constant(self, data: Any, dtype: ir.DataType | None = None) -> ir.Value:
         """Return a constant, as `Builder` does. Raises: GraphError for a number as a STRING."""
@@ -179,18 +178,6 @@ class Emitter(Builder):
                 )
         backward_apart(op, self, own, known)
         return [known[value] if value in known else self.zeros_like(value) for value in own]
-
-
-def _clash(node: ir.Node) -> str | None:
-    """Return which shapes cannot be broadcast to one, if an operator needs that."""
-    if node.op_type not in BROADCASTING or node.op_type == "Expand":
-        return None
-    values = [value for value in node.inputs if value is not None and value.shape is not None]
-    shapes = [reversed(list(value.shape or ())) for value in values]
-    for dims in zip_longest(*shapes, fillvalue=1):
-        if len({dim for dim in dims if isinstance(dim, int)} - {1}) > 1:
-            return f"cannot broadcast {', '.join(map(describe, values))} to one shape"
-    return None
 
 
 def _different(a: ir.Shape | None, b: ir.Shape | None) -> bool:

@@ -16,7 +16,7 @@ from whileback.caffe2.reading.emitter import Emitter
 from whileback.caffe2.reading.misfits import misfit
 from whileback.caffe2.reading.nets import Block, Step
 from whileback.caffe2.reading.stacks import Stack
-from whileback.errors import NetDefError, UnsupportedError
+from whileback.errors import GraphError, NetDefError, UnsupportedError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 from whileback.graph.shapes import describe
@@ -112,7 +112,7 @@ class Reader:
         """Run the operators of a net in their order."""
         for step in block.steps:
             if step.proto.type in controls:
-                controls[step.proto.type](self, step)
+                self._control(step)
             else:
                 self._compute(step.proto)
 
@@ -163,6 +163,14 @@ class Reader:
         self.session.wanted.append((scope, name))
         kind = scope.kinds[name]
         return self.op.placeholder(name, ir.TensorType(kind.dtype), self.op.shape(kind.dims))
+
+    def _control(self, step: Step) -> None:
+        """Emit an operator that reads or writes more than its tensors."""
+        try:
+            controls[step.proto.type](self, step)
+        except GraphError as error:
+            names = map(repr, step.proto.input)
+            raise misfit(step.proto, "computed", names, error) from error
 
     def _compute(self, op: OperatorDef) -> None:
         """Emit what a plain operator computes."""
