@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import onnx_ir as ir
 import pytest
 
-from whileback.caffe2 import NetDef, OperatorDef, TensorSpec, add_gradient_operators
+from whileback.caffe2 import (
+    NetDef,
+    OperatorDef,
+    PlanDef,
+    TensorSpec,
+    Workspace,
+    add_gradient_operators,
+    convert,
+    save,
+)
 from whileback.caffe2.operators.registry import gradient_operators, lowerings
 from whileback.caffe2.reading import read
 from whileback.errors import ArgumentError, NetDefError, UnsupportedError
-from whileback.formats.caffe2.caffe2_pb2 import Argument
+from whileback.formats.caffe2.caffe2_pb2 import Argument, ExecutionStep
 
 # What a net of one operator may be refused with.
 REFUSALS = (NetDefError, UnsupportedError, ArgumentError)
@@ -86,10 +96,38 @@ def test_nets_nested_as_deeply_as_messages_can_be(control: str, argument: str) -
     assert "deep" in refusal(lambda: add_gradient_operators(net, ["x"]))
 
 
+@pytest.mark.parametrize("control", ["If", "While"])
+@pytest.mark.parametrize("depth", [100, 10000])
+def test_nets_nested_beyond_all_measure(control: str, depth: int, tmp_path: Path) -> None:
+    net = innermost = NetDef(name="n")
+    for _ in range(depth):
+        op = innermost.op.add(type=control, input=["c"])
+        innermost = op.arg.add(name="then_net" if control == "If" else "loop_net").n
+    innermost.op.add(type="Relu", input=["x"], output=["x"])
+    for run in (
+        lambda: convert(net, inputs={"x": (2,)}),
+        lambda: Workspace().run(net),
+        lambda: add_gradient_operators(net, ["x"]),
+        lambda: save(net, tmp_path / "net.pbtxt"),
+    ):
+        assert "nest" in (said := refusal(run)) or "inside more than 30 nets" in said
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_counter_that_counts_floats() -> None:
     op = OperatorDef(type="CountUp", input=["x"], output=["y"])
     said = refusal(lambda: read(NetDef(name="n", op=[op]), {"x": TensorSpec(FLOAT, ())}))
     assert said.startswith("CountUp (writes 'y') cannot be computed with the inputs 'x' and")
+
+
+def test_a_plan_that_ends_when_many_elements_are_true() -> None:
+    fill = OperatorDef(type="ConstantFill", output=["stop"], arg=[Argument(name="shape", ints=[5])])
+    step = ExecutionStep(name="s", network=["n"], should_stop_blob="stop")
+    plan = PlanDef(network=[NetDef(name="n", op=[fill])], execution_step=[step])
+    assert refusal(lambda: Workspace().run(plan)) == (
+        "Blob 'stop' is 'should_stop_blob' of a step, which needs one element, but it has the "
+        "shape [5]."
+    )
 
 
 @pytest.mark.parametrize(

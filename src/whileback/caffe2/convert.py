@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from whileback.caffe2.reading import TensorSpec, read
+from whileback.caffe2.reading.nets import parse
 from whileback.caffe2.reading.read import BLOBS_KEY
 from whileback.engines import compile
 from whileback.errors import ArgumentError, NetDefError, nearest
@@ -66,6 +67,7 @@ def to_model(
 ) -> ir.Model:
     """Return the model of `convert` as an ir.Model."""
     predictor = _opened(net)
+    parse(predictor.net)
     specs = {name: _spec(each) for name, each in (inputs or {}).items()}
     constants = dict(predictor.blobs)
     for each in (*predictor.init_nets, *_listed(init)):

@@ -11,8 +11,9 @@ import numpy as np
 
 from whileback.caffe2.plan import run_plan
 from whileback.caffe2.reading import Reading, TensorSpec, read
+from whileback.caffe2.reading.nets import parse
 from whileback.engines import Compiled, compile
-from whileback.errors import ArgumentError, nearest
+from whileback.errors import ArgumentError, NetDefError, nearest
 from whileback.formats.caffe2 import load
 from whileback.formats.caffe2.arguments import label, subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef, PlanDef
@@ -109,9 +110,19 @@ class Workspace:
         (1.0, 3)
         """
         if isinstance(net, PlanDef):
-            run_plan(net, self.run, lambda blob: bool(self.fetch(blob)))
+            run_plan(net, self.run, self._is_true)
         else:
             self._run(net if isinstance(net, NetDef) else load(net))
+
+    def _is_true(self, blob: str) -> bool:
+        """Tell whether a blob that ends a step of a plan is true."""
+        value = self.fetch(blob)
+        if value.size != 1:
+            raise NetDefError(
+                f"Blob '{blob}' is 'should_stop_blob' of a step, which needs one element, but it "
+                f"has the shape {list(value.shape)}."
+            )
+        return bool(value)
 
     def _run(self, net: NetDef) -> None:
         key = net.SerializeToString()
@@ -162,6 +173,7 @@ class _Net:
     """A net that has run, compiled for each set of types and shapes that it has run with."""
 
     def __init__(self, net: NetDef) -> None:
+        parse(net)
         self.net = NetDef()
         self.net.CopyFrom(net)
         del self.net.external_output[:]  # What it writes is all wanted.

@@ -96,6 +96,10 @@ def save(net: NetDef, path: Path_, *, overwrite: bool = False) -> None:
                 data = net.SerializeToString(deterministic=True)
         except (EncodeError, ValueError):
             raise NetDefError("the net takes more than 2 GB, and Protobuf holds no more") from None
+        except RecursionError:
+            raise NetDefError(
+                "the net is nested too deep to be written as text; write it as .pb"
+            ) from None
         open_file(path).write(data)
 
 
