@@ -14,7 +14,10 @@ ROWS = "h = Mul(a, a) s = SplitToSequence<axis = 0, keepdims = 0>(h)"
 def judge(
     body: str, *, wrt: tuple[str, ...] = ("a", "b"), arguments: str = "", **inputs: object
 ) -> Arrays:
-    """Judge a body that makes a sequence `r` of the rows `s` and a tensor `b`."""
+    """Judge a body that makes a sequence `r` of the rows `s` and a tensor `b`.
+
+    Once with its sizes, and once with sizes that are known when the model runs.
+    """
     signature = ", ".join(filter(None, ["float[3,2] a, float[2] b", arguments]))
     text = f"""({signature}) => (float[M,N] y) {{
       {ROWS} {body}
@@ -22,6 +25,8 @@ def judge(
       y = Mul(stack, stack)
     }}"""
     values = {"a": A, "b": B} | {n: np.asarray(v) for n, v in inputs.items()}
+    unsized = text.replace("[3,2]", "[L,K]").replace("[2]", "[K]")
+    assert_gradient(unsized, ["y"], list(wrt), values, second_order=True)
     return assert_gradient(text, ["y"], list(wrt), values, second_order=True)
 
 

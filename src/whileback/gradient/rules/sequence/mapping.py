@@ -55,9 +55,9 @@ class _Map:
         outside = dict(zip(self.body.inputs, self.node.inputs, strict=True))
         given: dict[ir.Value, ir.Value] = {}
         for value, result in zip(self.wanted, results, strict=True):
-            source = outside.get(value, value)
-            is_element = value in outside and source is not None and is_sequence(source)
-            given[value] = result if is_element else self._total(result, value)
+            source = outside.get(value) or value
+            is_element = value in outside and is_sequence(source)
+            given[value] = result if is_element else self._total(result, source)
         return [given.get(value) for value in (*self.body.inputs, *captures(self.body))]
 
     def _read(self, sequence: ir.Value) -> ir.Value:
