@@ -38,6 +38,14 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
+def test_remainders_with_the_sign_of_the_divisor():
+    text = "(float[6] x, float[6] y) => (float[6] z) { z = Mod(x, y) }"
+    x = np.array([5.5, -5.5, 5.5, -5.5, 6, -6], np.float32)
+    y = np.array([3, 3, -3, -3, -3, 3], np.float32)
+    got = agree(text, {"x": x, "y": y}, engine="reference")
+    assert got["z"].tolist() == [2.5, 0.5, -0.5, -2.5, 0, 0]
+
+
 @pytest.mark.parametrize(
     ("call", "low", "high"),
     [

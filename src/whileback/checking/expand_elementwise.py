@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from whileback.checking.expansion import Expansion, float_attribute, known_rank
 from whileback.graph.builder import Builder
+from whileback.graph.shapes import is_float
 
 __all__ = [
     "ELEMENTWISE",
@@ -184,6 +185,18 @@ def _one_hot(
     return [op.Gather(values, hit)]
 
 
+def _mod(op: Builder, node: ir.Node, x: ir.Value, y: ir.Value) -> Sequence[ir.Value]:
+    """The remainder with the sign of y: y more than the one with the sign of x, if that differs.
+
+    Before opset 28 ONNX Runtime had only the latter for floats.
+    """
+    if node.attributes.get_int("fmod", 0) or not is_float(x):
+        return []
+    rest, zero = op.Mod(x, y, fmod=1), op.constant(0.0, x.dtype)
+    differs = op.Less(op.Mul(op.Sign(rest), op.Sign(y)), zero)
+    return [op.Where(differs, op.Add(rest, y), rest)]
+
+
 def _non_zero(op: Builder, _: ir.Node, x: ir.Value) -> Sequence[ir.Value]:
     return [op.NonZero(op.Cast(x, to=int(ir.DataType.BOOL)))]
 
@@ -245,6 +258,7 @@ ELEMENTWISE: dict[str, Expansion] = {
     "LeakyRelu": _unary(leaky_relu, alpha=0.01),
     "Mean": _mean,
     "Mish": _unary(_mish),
+    "Mod": _mod,
     "NonZero": _non_zero,
     "OneHot": _one_hot,
     "PRelu": _prelu,
