@@ -262,8 +262,14 @@ def test_scan_over_batches() -> None:
         (
             9,
             "(float[2] x) => (float[2] m) { y, m = Dropout (x) }",
-            "Node 'y' (ai.onnx@9::Dropout) whose mask is read has no equal in newer opsets. "
-            "Export the model with opset 10 or newer.",
+            "Node 'y' (ai.onnx@11::Dropout) whose mask is read has no equal in newer opsets. "
+            "Export the model with opset 12 or newer.",
+        ),
+        (
+            11,
+            "(float[2] x) => (float[2] y, bool[2] m) { y, m = Dropout (x) }",
+            "Node 'y' (ai.onnx@11::Dropout) whose mask is read has no equal in newer opsets. "
+            "Export the model with opset 12 or newer.",
         ),
         (
             13,

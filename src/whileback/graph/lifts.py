@@ -105,13 +105,6 @@ def _upsample_is_resize(edit: Editor, node: ir.Node) -> None:
     node.op_type = "Resize"
 
 
-@_lift(10, "Dropout")
-def _dropout_mask_is_bool(edit: Editor, node: ir.Node) -> None:
-    """The mask had the type of the data; outside of training it is all ones."""
-    if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
-        raise _unsupported(node, 9, "whose mask is read")
-
-
 @_lift(10, "Slice")
 def _slice_bounds(edit: Editor, node: ir.Node) -> None:
     for index, name in enumerate(("starts", "ends", "axes"), start=1):
@@ -195,6 +188,12 @@ def _scatter_elements(edit: Editor, node: ir.Node) -> None:
 
 @_lift(12, "Dropout")
 def _dropout_ratio(edit: Editor, node: ir.Node) -> None:
+    """The mask that nothing was dropped by was left open, now it is true; the ratio was fixed.
+
+    ONNX Runtime 1.32 fills the old one with false.
+    """
+    if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
+        raise _unsupported(node, 11, "whose mask is read")
     edit.to_input(node, "ratio", 1, np.float32, axis=False)
 
 
