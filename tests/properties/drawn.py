@@ -29,6 +29,9 @@ _TYPES = {
     "float32": "float", "float64": "double", "int64": "int64", "int32": "int32", "bool": "bool",
 }  # fmt: skip
 
+# Sizes in numbers, or in symbols, of which equal sizes may share one; or not even a rank.
+WAYS = ("numbers", "symbols", "unknown")
+
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Shape = tuple[int, ...]
 Test = Callable[[Draw], None]
@@ -129,7 +132,7 @@ def judge(
     of: Sequence[str] = ("y",),
     opset: int = 21,
     kinks: bool = False,
-    static: bool = True,
+    declared: Sequence[str] = WAYS,
     second_order: bool = True,
     **inputs: np.ndarray,
 ) -> None:
@@ -142,11 +145,11 @@ def judge(
         of: those to differentiate.
         opset: that of the model.
         kinks: whether some of the elements may be where the model is not smooth.
-        static: whether sizes may be declared in numbers.
+        declared: how the shapes of inputs may be declared, some of `WAYS`.
         second_order: whether to judge second derivatives of some of the examples.
         inputs: the values of the operator's inputs.
     """
-    model = _Model(draw, opset, static, inputs)
+    model = _Model(draw, opset, declared, inputs)
     nodes = f"{', '.join(outputs)} = {call} "
     forward = model.run(nodes, of)
     results = [_result(draw, name, value) for name, value in forward.items()]
@@ -196,10 +199,12 @@ class _Model:
     one, or ranks that only the run tells. Those that are not differentiated by may be constants.
     """
 
-    def __init__(self, draw: Draw, opset: int, static: bool, inputs: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self, draw: Draw, opset: int, declared: Sequence[str], inputs: dict[str, np.ndarray]
+    ) -> None:
         self._draw = draw
         self._opset = opset
-        self._static = static
+        self._declared = declared
         self._head: list[str] = []
         self._body: list[str] = []
         self.feeds: dict[str, np.ndarray] = {}
@@ -210,7 +215,8 @@ class _Model:
             active = name in floats and (
                 name == first or draw(st.sampled_from((True, True, False)))
             )
-            ways = ["known", "unknown"] if active else ["known", "unknown", "constant"]
+            ways = ["known", *(["unknown"] if "unknown" in declared else [])]
+            ways += [] if active else ["constant"]
             self._give(name, value, draw(st.sampled_from(ways)), active)
 
     def _give(self, name: str, value: np.ndarray, way: str, active: bool) -> None:
@@ -232,7 +238,7 @@ class _Model:
             self.wrt.append(given)
 
     def _dim(self, size: int, own: str) -> str:
-        ways = (size, own, f"N{size}") if self._static else (own, f"N{size}")
+        ways = [*([size] if "numbers" in self._declared else []), own, f"N{size}"]
         return str(self._draw(st.sampled_from(ways)))
 
     def text(self, nodes: str, results: Sequence[str]) -> str:
