@@ -276,3 +276,34 @@ def test_a_float_that_says_a_size_is_not_moved():
     for seed in range(4):
         report = check(model, ["y"], ["values"], inputs, gradient_model=gradient_model, seed=seed)
         assert verdicts(report) == {"values": "ok"}
+
+
+# In FLOAT the product is 1.5 and `p` is zero; in float64 it is a little more, and `p` positive.
+CLOSE_TO_A_KINK = """(float[1] x, float[2] values, int64[2] i, float n) => (float[1] y) {
+  c = Constant<value = float[1] {0.6}>()
+  a = Mul(x, c)
+  b = Constant<value = float[1] {1.5}>()
+  p = Sub(a, b)
+  r = Relu(p)
+  h = OneHot(i, n, values)
+  t = ReduceSum<keepdims = 0>(h)
+  y = Mul(r, t)
+}"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("sizes", ["", "a float says one"])
+def test_a_kink_that_rounding_steps_over(seed, sizes):
+    text = CLOSE_TO_A_KINK if sizes else CLOSE_TO_A_KINK.replace("float n)", "int64 n)")
+    model = ir.from_onnx_text(HEADER + text)
+    inputs = {
+        "x": np.float32([2.5]),
+        "values": np.float32([0.25, 1.0]),
+        "i": np.int64([0, 2]),
+        "n": np.array(3, np.float32 if sizes else np.int64),
+    }
+    assert np.float32(2.5) * np.float32(0.6) == np.float32(1.5)
+    assert np.float64(np.float32(0.6)) * 2.5 > 1.5
+    gradient_model = vjp(model, "y", "x")
+    report = check(model, ["y"], ["x"], inputs, gradient_model=gradient_model, seed=seed)
+    assert report.ok, str(report)

@@ -142,6 +142,17 @@ def test_infinite_results_are_judged_beside_them(replace_rule):
     assert judge(model).status == "wrong"
 
 
+def test_scales_at_kinks_are_judged_where_they_say_the_same_sizes():
+    text = """(float[1,1,2,4] x, float[4] s) => (float[1,1,1,2] y) {
+      y = Resize<mode = "linear", antialias = 1>(x, , s)
+    }"""
+    feeds = {
+        "x": np.arange(8, dtype=np.float32).reshape(1, 1, 2, 4),
+        "s": np.float32([1, 1, 0.6, 0.6]),
+    }
+    assert judge(case(text, **feeds)).status == "passed"
+
+
 def test_a_mask_that_is_drawn_once_more(replace_rule):
     model = cases()["test_training_dropout_default"]
     assert judge(model).status == "passed"

@@ -22,7 +22,7 @@ from tests.corpus.running import NoEngineError, agree, start
 
 import whileback
 from whileback.checking.check import Expectation, cotangent_feeds, cotangent_inputs, expectations
-from whileback.checking.compare import compare_formulas, moved, run_moved
+from whileback.checking.compare import compare_formulas, draw_moves, run_moved
 from whileback.checking.point import Point
 from whileback.checking.report import Report
 from whileback.engines import Compiled
@@ -162,8 +162,8 @@ class _Judgement:
             enough = self.known | self.inactive if tried else self.known & self.seen
             if enough >= wanted:
                 break
-            apart = tried >= _TRIES // 2
-            feeds = {name: beside(value, rng, apart) for name, value in self.case.feeds.items()}
+            way = {"same_sizes": tried % 2 == 1, "apart": tried >= _TRIES // 2}
+            feeds = {name: beside(value, rng, **way) for name, value in self.case.feeds.items()}
             try:
                 results = self.forward(feeds)
             except EngineError:
@@ -188,7 +188,7 @@ class _Judgement:
         expected = expectations(point, self.gradient_model, arguments, rng, 64, 3)
         outputs = self.own(arguments)
         self._compare_forward(results, outputs)
-        again = run_moved(self.own, moved(arguments, rng), outputs)
+        again = run_moved(self.own, arguments, draw_moves(arguments, rng), outputs)
         own, other = (list(run.values())[-len(expected) :] for run in (outputs, again))
         expected = [self._let_pass(expectation, point) for expectation in expected]
         findings = [e.judge(*pair) for e, *pair in zip(expected, own, other, strict=True)]

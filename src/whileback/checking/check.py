@@ -12,8 +12,8 @@ import onnx_ir as ir
 from whileback.checking.compare import (
     compare_arithmetic,
     compare_formulas,
+    draw_moves,
     exact_gradients,
-    moved,
     rounding,
     rounding_of_constants,
     run_moved,
@@ -64,7 +64,7 @@ def check(
     expected = expectations(point, gradient_model, arguments, rng, elements, directions)
     compiled = compile(gradient_model)
     outputs = compiled(arguments)
-    runs = (outputs, run_moved(compiled, moved(arguments, rng), outputs))
+    runs = (outputs, run_moved(compiled, arguments, draw_moves(arguments, rng), outputs))
     own, again = (list(run.values())[-len(wrt) :] for run in runs)
     return Report(tuple(e.judge(*values) for e, *values in zip(expected, own, again, strict=True)))
 
@@ -93,7 +93,7 @@ class Expectation:
         name: the value.
         shape: its shape.
         slopes: the derivatives that finite differences gave.
-        exact: the gradient that the gradient model gives in float64, and once more for inputs
+        exact: the gradient that the gradient model gives in float64, and more of them for inputs
             that are off by one rounding; None where no engine runs it in float64.
         steepness: the slope at which the value's size would change the sum by its own size.
     """
@@ -101,7 +101,7 @@ class Expectation:
     name: str
     shape: tuple[int, ...]
     slopes: Sequence[Slope]
-    exact: tuple[np.ndarray, np.ndarray] | None
+    exact: Sequence[np.ndarray] | None
     steepness: float
 
     def judge(self, own: np.ndarray, again: np.ndarray | None = None) -> Finding:
@@ -117,9 +117,9 @@ class Expectation:
         if self.exact is None:
             compared = compare_formulas(self.slopes, own.astype(np.float64), rounding(own.dtype))
         else:
-            allowed = rounding_of_constants(own.dtype)
-            compared = compare_formulas(self.slopes, self.exact[0], allowed)
-            compared.append(compare_arithmetic(own, *self.exact, again, self.steepness))
+            exact, *moved = self.exact
+            compared = compare_formulas(self.slopes, exact, rounding_of_constants(own.dtype))
+            compared.append(compare_arithmetic(own, exact, moved, again, self.steepness))
         compared = compared or [Comparison("", 0.0, 0.0, 0.0)]
         worst = max(compared, key=lambda comparison: comparison.badness)
         return Finding(self.name, described, _verdict(compared, worst), worst)
@@ -141,7 +141,7 @@ def expectations(
             name,
             value.shape,
             point.slopes(name, elements, directions),
-            None if exact is None else (exact[0][output], exact[1][output]),
+            None if exact is None else [run[output] for run in exact],
             point.steepness(name),
         )
         for (name, value), output in zip(point.wrt.items(), outputs, strict=True)
