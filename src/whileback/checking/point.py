@@ -14,8 +14,9 @@ from whileback.checking.inputs import random_inputs
 from whileback.checking.truth import Arrays, Truth
 from whileback.engines.arguments import Port, bind
 from whileback.errors import UnsupportedError
+from whileback.gradient.activity import dependents
 from whileback.graph.randomness import may_draw
-from whileback.graph.scopes import walk
+from whileback.graph.scopes import definitions, stands_for, walk, walk_graphs
 
 __all__ = ["Point", "Slope"]
 
@@ -37,7 +38,7 @@ class Point:
     Raises:
         ArgumentError: an input is not given and none can be made up, or a value does not exist.
         EngineError: no engine runs the model.
-        UnsupportedError: the model draws random numbers.
+        UnsupportedError: the model draws random numbers, or hands on no gradient somewhere.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Point:
         rng: np.random.Generator,
         uniform: bool = False,
     ) -> None:
+        _refuse_stops(model, wrt)
         signature = {str(value.name): Port.of(value) for value in model.graph.inputs}
         given = bind(str(model.graph.name), signature, signature, inputs, {})
         self.feeds = random_inputs(model, given, rng)
@@ -133,3 +135,20 @@ def _refuse_random(model: ir.Model, once: Arrays, again: Arrays) -> None:
         f"differences to take. It draws random numbers in: {listed or 'an unknown node'}. Check "
         "a copy of the model that has constants there."
     )
+
+
+def _refuse_stops(model: ir.Model, wrt: Sequence[str]) -> None:
+    """Raise UnsupportedError if a copy of what depends on `wrt` has a gradient of its own."""
+    marked = [node for node in walk(model.graph) if stands_for(node)]
+    if not marked:
+        return
+    values = (value for graph in walk_graphs(model.graph) for value in definitions(graph))
+    reached = dependents(model.graph, [v for v in values if v.name in wrt], lambda _: True)
+    for node in marked:
+        if node.outputs[0] in reached:
+            raise UnsupportedError(
+                f"Value {node.outputs[0].name!r} of model {model.graph.name!r} is what "
+                f"{stands_for(node)} makes of {node.inputs[0].name!r}, which finite differences "  # type: ignore[union-attr]
+                f"take for a copy, so that they tell nothing of the gradient. Check values that it "
+                "does not depend on."
+            )

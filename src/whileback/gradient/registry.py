@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, nearest
-from whileback.graph.scopes import STANDARD_DOMAINS
+from whileback.graph.scopes import STANDARD_DOMAINS, stands_for
 
 __all__ = ["Entry", "entries", "lookup", "not_differentiable", "rule"]
 
@@ -34,6 +34,8 @@ class Entry:
     narrow: bool = False
 
 
+# The domain of operators that an `Identity` can stand for.
+MARKS = "whileback"
 _ENTRIES: dict[tuple[str, str], Entry] = {}
 
 
@@ -105,7 +107,10 @@ def not_differentiable(reason: str, *identifiers: str) -> None:
 
 
 def lookup(node: ir.Node) -> Entry | None:
-    """Return what is known of the node's operator, or None."""
+    """Return what is known of the node's operator, or of what it stands for, or None."""
+    marked = stands_for(node)
+    if marked is not None:
+        return _ENTRIES.get((MARKS, marked))
     domain = "" if node.domain in STANDARD_DOMAINS else node.domain
     return _ENTRIES.get((domain, node.op_type))
 

@@ -9,7 +9,15 @@ import onnx_ir as ir
 
 from whileback.graph.origin import is_new
 from whileback.graph.randomness import may_draw
-from whileback.graph.scopes import branches, is_loop, is_standard, loop_view, subgraphs, walk
+from whileback.graph.scopes import (
+    branches,
+    is_loop,
+    is_standard,
+    loop_view,
+    stands_for,
+    subgraphs,
+    walk,
+)
 from whileback.graph.shapes import rank, same_shape
 
 __all__ = ["clean", "discard", "prune", "remove_outputs"]
@@ -227,7 +235,8 @@ def _key(node: ir.Node) -> Hashable:
     if len(node.outputs) != 1 or subgraphs(node) or may_draw(node) or is_standard(node, "Constant"):
         return None
     attributes = tuple(sorted((a.name, a.type, _frozen(a)) for a in node.attributes.values()))
-    return (node.domain, node.op_type, tuple(id(v) for v in node.inputs), attributes)
+    op_type = stands_for(node) or node.op_type
+    return (node.domain, op_type, tuple(id(v) for v in node.inputs), attributes)
 
 
 def _frozen(attribute: ir.Attr) -> Hashable:

@@ -19,12 +19,15 @@ __all__ = [
     "loop_view",
     "operands",
     "scan_axes",
+    "stands_for",
     "subgraphs",
     "walk",
     "walk_graphs",
 ]
 
 STANDARD_DOMAINS = ("", "ai.onnx")
+# The metadata of an `Identity` that is no mere copy tell which operator it stands for.
+STANDS_FOR = "whileback.operator"
 
 
 def subgraphs(node: ir.Node) -> list[ir.Graph]:
@@ -90,8 +93,20 @@ def operands(node: ir.Node) -> list[ir.Value | None]:
 
 
 def is_standard(node: ir.Node, *op_types: str) -> bool:
-    """Tell whether the node is one of these operators of the default domain."""
-    return node.domain in STANDARD_DOMAINS and node.op_type in op_types
+    """Tell whether the node is one of these operators of the default domain.
+
+    An `Identity` that stands for another operator is none of them.
+    """
+    return node.op_type in op_types and node.domain in STANDARD_DOMAINS and stands_for(node) is None
+
+
+def stands_for(node: ir.Node) -> str | None:
+    """Return which operator an `Identity` stands for, if its metadata say so.
+
+    Such an operator hands its input on, but no gradient, or another one: `StopGradient`,
+    `NegateGradient`. Without the metadata the node is a copy, so that every runtime takes it.
+    """
+    return node.metadata_props.get(STANDS_FOR) if node.op_type == "Identity" else None
 
 
 def is_loop(node: ir.Node) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
-from whileback.gradient.registry import rule
+from whileback.gradient.registry import not_differentiable, rule
 from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.constants import known_ints
 
@@ -14,6 +14,19 @@ from whileback.graph.constants import known_ints
 def identity(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = X, so dX = dY."""
     return dY
+
+
+@rule("whileback::NegateGradient")
+def negate_gradient(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
+    """Y = X, but dX = -dY: an `Identity` that says in its metadata that it stands for this."""
+    return op.Neg(dY)
+
+
+not_differentiable(
+    "it is there to stop the gradient: an `Identity` that says in its metadata that it stands for "
+    "this",
+    "whileback::StopGradient",
+)
 
 
 @rule("Reshape")
