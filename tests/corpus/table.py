@@ -40,7 +40,8 @@ are used. What a `Dropout` drew is held fixed. Sequences and optionals are made 
 taken apart into tensors.
 
 **Not differentiable** (n.d.): all gradients are zero, as the differences are, for the reason given
-below. **Engine**: neither ONNX Runtime nor NumPy runs the model itself.
+below. **Engine**: neither ONNX Runtime nor NumPy runs the model itself. **Limit**: whileback has no
+gradient for it and says so, for the reason given below; no other models may be **refused**.
 
 *Second order* judges the gradients of the gradients, with respect to inputs and cotangents. *Opset
 9* to *opset 21* judge the models in these opsets, as far as they can be had there: the nodes as
@@ -59,7 +60,7 @@ def page(verdicts: Verdicts) -> str:
     lines += ["", "## Not differentiable", "", *_reasons(verdicts)]
     lines += ["", "## In NumPy", "", "Gradients that ONNX Runtime has no kernels for.", ""]
     lines += _listed(verdicts, "passed")
-    for status in ("engine", "wrong", "refused"):
+    for status in ("engine", "limit", "wrong", "refused"):
         lines += ["", f"## {status.capitalize()}", "", *_listed(verdicts, status)]
     return "\n".join(lines) + "\n"
 
