@@ -6,10 +6,11 @@ from tests.judge import parse
 from whileback.graph.shapes import Shapes, describe
 
 
-def inferred(signature, body):
-    """Return the inferred type of `y`, of which the model itself says nothing."""
-    graph = parse(f"({signature}) => (float y) {{ {body} }}").graph
-    graph.outputs[0].shape = None
+def inferred(signature, body, declared=None):
+    """Return the inferred type of `y`, of which the model itself says nothing unless given."""
+    graph = parse(f"({signature}) => (float{declared or ''} y) {{ {body} }}").graph
+    if declared is None:
+        graph.outputs[0].shape = None
     Shapes(graph.opset_imports).infer_graph(graph)
     return describe(graph.outputs[0])
 
@@ -41,6 +42,30 @@ def test_split_sizes_given_at_run_time():
     body = "y, z = Split<axis = 1>(x, s)"
     assert inferred("float[2,3] x, int64[2] s", body) == "FLOAT[2,_d0]"
     assert inferred("float[2,3] x", f"{ints(s=[1, 2])} {body}") == "FLOAT[2,1]"
+
+
+@pytest.mark.parametrize(
+    ("signature", "body"),
+    [
+        ("float[] x", "y = Unique<axis = 0>(x)"),
+        ("float[] x", "y = Squeeze(x)"),
+        ("float[] x, int64[1] s", "y = Expand(x, s)"),
+        ("float[] x, bool[2] c", "y = Compress<axis = 1>(x, c)"),
+        ("float[] x, int64[1] a", f"{ints(p=[1, 1])} y = Pad(x, p, , a)"),
+        ("float[] x, int64[1] s", "y = Slice(x, s, s)"),
+        ("float[] x, int64[2] s", "y, z = Split<axis = 1>(x, s)"),
+        ("float[] x, float[4] s", "y = Resize(x, , s)"),
+        ("float[5,3] x, int64[1] s", "y = Slice(x, s, s)"),
+        ("float[M,5] x, int64[2] s", "y, z = Split<axis = 1>(x, s)"),
+        ("float[3,5] x, float[2] s", "y = Resize(x, , s)"),
+        ("float[3,5] x", "y = Unique<axis = 0>(x)"),
+        ("float[] x, int64[2] s", "y = Tile(x, s)"),
+        ("float[] x", "y = Add(x, x)"),
+        ("int64[N] s", "y = ConstantOfShape(s)"),
+    ],
+)
+def test_what_is_declared_stays_where_nothing_can_be_inferred(signature, body):
+    assert inferred(signature, body, "[M,2]") == "FLOAT[M,2]"
 
 
 @pytest.mark.parametrize(

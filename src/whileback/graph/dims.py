@@ -12,7 +12,7 @@ from whileback.graph.scopes import definitions, walk_graphs
 
 __all__ = [
     "dims_if_kept",
-    "fill_symbols",
+    "fill_dims",
     "given_symbols",
     "plain_symbols",
     "prefer",
@@ -97,9 +97,11 @@ def without_symbols(shape: ir.Shape | None) -> ir.Shape | None:
     return ir.Shape([dim if isinstance(dim, int) else None for dim in shape])
 
 
-def fill_symbols(shape: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
-    """Return the shape with the declared symbols where it has none."""
-    if shape is None or declared is None or len(shape) != len(declared) or shape.is_static():
+def fill_dims(shape: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
+    """Return the shape with what is declared where it says nothing."""
+    if shape is None:
+        return declared
+    if declared is None or len(shape) != len(declared) or shape.is_static():
         return shape
     pairs = zip(shape, declared, strict=True)
     return ir.Shape([n if not isinstance(m, int) and m.value is None else m for m, n in pairs])

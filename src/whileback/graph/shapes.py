@@ -35,7 +35,7 @@ from whileback.graph.corrections import (
 )
 from whileback.graph.dims import (
     dims_if_kept,
-    fill_symbols,
+    fill_dims,
     prefer,
     rename_symbols,
     same_dim,
@@ -57,11 +57,12 @@ from whileback.graph.scopes import (
     walk,
     walk_graphs,
 )
-from whileback.graph.types import FLOATS, NARROW, NARROW_FLOATS, complete_types
+from whileback.graph.types import FLOATS, HALVES, NARROW, NARROW_FLOATS, complete_types
 
 __all__ = [
     "ASSUMED",
     "FLOATS",
+    "HALVES",
     "NARROW",
     "NARROW_FLOATS",
     "Shapes",
@@ -173,9 +174,7 @@ class Shapes:
             if value.const_value is not None:
                 value.shape = ir.Shape(value.const_value.shape.numpy())
                 value.dtype = value.const_value.dtype
-        for value in graph.inputs:
-            if not is_sequence(value):
-                self._context.name_anonymous_dims(value)
+        self._name_dims(graph.inputs)
         for node in graph:
             self.infer(node)
 
@@ -205,21 +204,23 @@ class Shapes:
         function = registry.get(domain, node.op_type, version=version)
         if function is None:
             return
-        for value in node.inputs:
-            if value is not None and not is_sequence(value):
-                self._context.name_anonymous_dims(value)
+        self._name_dims(node.inputs)
         declared = [value.shape for value in node.outputs]
         for value in node.outputs:
             if value not in self._interface:
                 value.shape = without_symbols(value.shape)
         if self._apply(function, node):
-            forget_guesses(node, self.new_dim, self._context.get_symbolic_value)
-            fill_rank(node, self.new_dim)
-            declared = [
-                fill_symbols(v.shape, d) for v, d in zip(node.outputs, declared, strict=True)
-            ]
+            forget_guesses(node, _open_dim, self._context.get_symbolic_value)
+            fill_rank(node, _open_dim)
+            declared = [fill_dims(v.shape, d) for v, d in zip(node.outputs, declared, strict=True)]
         for value, shape in zip(node.outputs, declared, strict=True):
             value.shape = shape
+        self._name_dims(node.outputs)
+
+    def _name_dims(self, values: Iterable[ir.Value | None]) -> None:
+        for value in values:
+            if value is not None and not is_sequence(value):
+                self._context.name_anonymous_dims(value)
 
     def _apply(self, function: Callable[..., None], node: ir.Node) -> bool:
         """Apply one operator's inference; tell whether it could read the names of all sizes.
@@ -358,6 +359,11 @@ class Shapes:
             return None
         pairs = zip(a, b, strict=True)
         return ir.Shape([m if same_dim(m, n) else self.new_dim() for m, n in pairs])
+
+
+def _open_dim() -> ir.SymbolicDim:
+    """Return a dimension that has no name yet, so that a declared one may take its place."""
+    return ir.SymbolicDim(None)
 
 
 def _shape_in_body(value: ir.Value) -> ir.Shape | None:
