@@ -133,6 +133,7 @@ def judge(
     opset: int = 21,
     kinks: bool = False,
     declared: Sequence[str] = WAYS,
+    fixed: Sequence[str] = (),
     second_order: bool = True,
     **inputs: np.ndarray,
 ) -> None:
@@ -146,10 +147,11 @@ def judge(
         opset: that of the model.
         kinks: whether some of the elements may be where the model is not smooth.
         declared: how the shapes of inputs may be declared, some of `WAYS`.
+        fixed: the inputs that nothing is differentiated by.
         second_order: whether to judge second derivatives of some of the examples.
         inputs: the values of the operator's inputs.
     """
-    model = _Model(draw, opset, declared, inputs)
+    model = _Model(draw, opset, declared, fixed, inputs)
     nodes = f"{', '.join(outputs)} = {call} "
     forward = model.run(nodes, of)
     results = [_result(draw, name, value) for name, value in forward.items()]
@@ -200,7 +202,12 @@ class _Model:
     """
 
     def __init__(
-        self, draw: Draw, opset: int, declared: Sequence[str], inputs: dict[str, np.ndarray]
+        self,
+        draw: Draw,
+        opset: int,
+        declared: Sequence[str],
+        fixed: Sequence[str],
+        inputs: dict[str, np.ndarray],
     ) -> None:
         self._draw = draw
         self._opset = opset
@@ -209,7 +216,7 @@ class _Model:
         self._body: list[str] = []
         self.feeds: dict[str, np.ndarray] = {}
         self.wrt: list[str] = []
-        floats = [name for name, value in inputs.items() if value.dtype.kind == "f"]
+        floats = [n for n, value in inputs.items() if value.dtype.kind == "f" and n not in fixed]
         first = draw(st.sampled_from(floats))
         for name, value in inputs.items():
             active = name in floats and (

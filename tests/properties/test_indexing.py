@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 from tests.properties.drawn import (
+    WAYS,
     axis,
     examples,
     factors,
@@ -151,3 +152,27 @@ def test_trilu(draw):
         judge(draw, f"Trilu{upper}(x)", x=x)
     else:
         judge(draw, f"Trilu{upper}(x, k)", x=x, k=ints(draw(st.integers(-5, 5))))
+
+
+@examples(8)
+def test_unique(draw):
+    x = numbers(draw, shape(draw, 1))
+    given = [f"sorted = {draw(st.integers(0, 1))}"]
+    if draw(st.booleans()):
+        given.append(f"axis = {axis(draw, x.ndim)}")
+    outputs = ("y", "i", "j", "c")[: draw(st.integers(1, 4))]
+    judge(draw, f"Unique<{', '.join(given)}>(x)", outputs=outputs, x=x)
+
+
+@examples(8)
+def test_tensor_scatter(draw):
+    dims = [draw(st.integers(1, 3)) for _ in range(draw(st.integers(2, 4)))]
+    along, mode = draw(st.integers(1, len(dims) - 1)), draw(st.sampled_from(("linear", "circular")))
+    rows = [*dims[:along], draw(st.integers(1, dims[along])), *dims[along + 1 :]]
+    given = {"x": numbers(draw, tuple(dims)), "u": numbers(draw, tuple(rows), 1)}
+    if draw(st.booleans()):
+        last = dims[along] - (rows[along] if mode == "linear" else 1)
+        given["w"] = whole(draw, (dims[0],), 0, last)
+    shown = along - draw(st.sampled_from((0, len(dims))))
+    call = f'TensorScatter<axis = {shown}, mode = "{mode}">({", ".join(given)})'
+    judge(draw, call, opset=24, declared=WAYS[:2], **given)

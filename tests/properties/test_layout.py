@@ -145,6 +145,15 @@ def test_pad_by_an_attribute(draw):
     judge(draw, f'Pad<mode = "{mode}", pads = {amounts}{value}>(x)', opset=opset, x=x)
 
 
+@examples(8)
+def test_center_crop_pad(draw):
+    x = numbers(draw, shape(draw, 1, most=24))
+    chosen = axes(draw, x.ndim, least=1)
+    given = f"<axes = {chosen}>" if draw(st.booleans()) else ""
+    sizes = ints([draw(st.integers(0, 4)) for _ in (chosen if given else x.shape)])
+    judge(draw, f"CenterCropPad{given}(x, s)", x=x, s=sizes)
+
+
 @examples(6)
 def test_blocks_and_channels(draw):
     block = draw(st.integers(1, 3))

@@ -64,6 +64,15 @@ def test_sums_step_by_step(draw):
     judge(draw, call, x=x, along=along)
 
 
+@examples(8)
+def test_products_step_by_step(draw):
+    x = factors(draw, shape(draw, 1, most=16))
+    exclusive, reverse = draw(st.integers(0, 1)), draw(st.integers(0, 1))
+    along = ints(axis(draw, x.ndim))
+    call = f"CumProd<exclusive = {exclusive}, reverse = {reverse}>(x, along)"
+    judge(draw, call, opset=26, x=x, along=along)
+
+
 @examples(6)
 def test_lp_normalization(draw):
     x = numbers(draw, shape(draw, 1))
