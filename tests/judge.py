@@ -16,6 +16,7 @@ from whileback.checking.point import Point
 from whileback.checking.report import Report
 from whileback.engines import compile
 from whileback.errors import WhilebackWarning
+from whileback.gradient.memory.strategies import Memory
 from whileback.graph.scopes import definitions
 
 HEADER = '<ir_version: 10, opset_import: ["" : {opset}]> model '
@@ -44,6 +45,7 @@ def assert_gradient(
     elements: int = 64,
     directions: int = 3,
     engine: str = "onnxruntime",
+    memory: Memory = None,
 ) -> Arrays:
     """Assert that `whileback.gradient.vjp` is right for a model, and return the gradients.
 
@@ -62,13 +64,16 @@ def assert_gradient(
         kinks: whether some of the elements may be where the model is not smooth.
         seed, elements, directions: as for `whileback.check`.
         engine: runs the model itself.
+        memory: the strategy for its loops, and for those of its gradient.
     """
     model = parse(model, opset) if isinstance(model, str) else model
     options = {"kinks": kinks, "seed": seed, "elements": elements, "directions": directions}
     options["engine"] = engine
-    gradient_model, arguments, gradients = _assert_order(model, of, wrt, inputs or {}, **options)
+    gradient_model, arguments, gradients = _assert_order(
+        model, of, wrt, inputs or {}, memory, **options
+    )
     if second_order:
-        _assert_second_order(model, gradient_model, wrt, arguments, **options)
+        _assert_second_order(model, gradient_model, wrt, arguments, memory, **options)
     return gradients
 
 
@@ -112,12 +117,13 @@ def _assert_order(
     of: Sequence[str],
     wrt: Sequence[str],
     inputs: Mapping[str, Any],
+    memory: Memory,
     **options: Any,
 ) -> tuple[ir.Model, Arrays, Arrays]:
     from whileback.gradient import vjp
 
     before = ir.to_proto(model).SerializeToString(deterministic=True)
-    gradient_model = vjp(model, of=list(of), wrt=list(wrt))
+    gradient_model = vjp(model, of=list(of), wrt=list(wrt), memory=memory)
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before, "model was modified"
     arguments, gradients = assert_gradient_model(model, gradient_model, of, wrt, inputs, **options)
     return gradient_model, arguments, gradients
@@ -128,6 +134,7 @@ def _assert_second_order(
     gradient_model: ir.Model,
     wrt: Sequence[str],
     arguments: Mapping[str, Any],
+    memory: Memory,
     **options: Any,
 ) -> None:
     known = {value.name for value in definitions(gradient_model.graph)}
@@ -137,7 +144,7 @@ def _assert_second_order(
     with warnings.catch_warnings():
         # Gradients of a linear model depend on nothing but the cotangents.
         warnings.simplefilter("ignore", WhilebackWarning)
-        _assert_order(gradient_model, first, again, arguments, **options)
+        _assert_order(gradient_model, first, again, arguments, memory, **options)
 
 
 def _assert_form(

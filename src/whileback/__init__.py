@@ -31,6 +31,7 @@ from whileback.errors import (
 )
 from whileback.formats import load
 from whileback.gradient import not_differentiable, rule
+from whileback.gradient.memory.strategies import budget
 
 # Last, since the function has the name of a subpackage, which an import would bind again.
 from whileback.api import gradient  # isort: skip
@@ -49,6 +50,7 @@ __all__ = [
     "WhilebackError",
     "WhilebackWarning",
     "__version__",
+    "budget",
     "check",
     "compile",
     "gradient",

@@ -20,6 +20,7 @@ from whileback.checking.unrounded import without_rounding
 from whileback.errors import ArgumentError
 from whileback.formats.data_layout import ExternalData, Progress
 from whileback.gradient import transform
+from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.selection import listed
 from whileback.gradient.transform import Quantized
 from whileback.graph.normalize import normalize
@@ -40,6 +41,7 @@ def gradient(
     *,
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
+    memory: Memory = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -51,6 +53,7 @@ def gradient(
     *,
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
+    memory: Memory = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -62,6 +65,7 @@ def gradient(
     *,
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
+    memory: Memory = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -80,10 +84,18 @@ def gradient(
         reduce: "sum" differentiates the sum of all elements of `of`.
         quantized: "straight-through" differentiates what rounds, such as `QuantizeLinear`, as if
             it did not; outside of the range that it clips to, the gradient is zero.
+        memory: what is kept of a loop's trips for the way back. "keep" keeps what the way back
+            reads; "recompute" keeps what is carried from trip to trip, and runs the body again;
+            "checkpoint" holds O(√T) of T trips, and runs them once more, or twice if only the
+            run tells T; `budget(frames=…, trips=…)` is the fastest of them that fits. A mapping
+            `{"loop": …}` says it for single loops, by the name of the node or of an output. The
+            default keeps, but for loops that are known to compute more than 1 GB. What was
+            chosen, and why, is told by `show`.
         opset, ir_version: the newest ones (the opset of the default domain) that it may have.
 
     Raises:
-        ArgumentError: a name is unknown, or its value has no gradient or too many elements.
+        ArgumentError: a name is unknown, or its value has no gradient or too many elements; or
+            `memory` cannot be had.
         NoGradientError: operators on the way have no rule, or round; all of them are listed.
         UnsupportedError: the model needs a newer opset than `opset`.
         FormatError, GraphError: the model cannot be read or is not valid.
@@ -100,6 +112,7 @@ def gradient(
         wrt,
         reduce=reduce,
         quantized=quantized,
+        memory=memory,
         opset=opset,
         ir_version=ir_version,
     )
@@ -113,6 +126,7 @@ def vjp(
     wrt: str | Sequence[str],
     *,
     quantized: Quantized = None,
+    memory: Memory = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -123,6 +137,7 @@ def vjp(
     wrt: str | Sequence[str],
     *,
     quantized: Quantized = None,
+    memory: Memory = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -133,6 +148,7 @@ def vjp(
     wrt: str | Sequence[str],
     *,
     quantized: Quantized = None,
+    memory: Memory = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -150,7 +166,13 @@ def vjp(
     [6.0, 80.0]
     """
     result = transform.vjp(
-        _opened(model, base_dir), of, wrt, quantized=quantized, opset=opset, ir_version=ir_version
+        _opened(model, base_dir),
+        of,
+        wrt,
+        quantized=quantized,
+        memory=memory,
+        opset=opset,
+        ir_version=ir_version,
     )
     return result if isinstance(model, ir.Model) else formats.to_proto(result)
 
@@ -175,6 +197,7 @@ def check(
     inputs: Mapping[str, Any] | None = None,
     *,
     quantized: Quantized = None,
+    memory: Memory = None,
     base_dir: Path | None = None,
     seed: int = 0,
     elements: int = 64,
@@ -187,7 +210,7 @@ def check(
     nothing is rounded in both of them.
 
     Args:
-        model, of, wrt, quantized, base_dir: as for `vjp`.
+        model, of, wrt, quantized, memory, base_dir: as for `vjp`.
         inputs: values for some of the model's inputs; the others get random ones.
         seed: makes the random values.
         elements: a gradient of at most so many elements is checked one by one.
@@ -203,7 +226,7 @@ def check(
     True
     """
     opened, of, wrt = _opened(model, base_dir), listed(of), listed(wrt)
-    result = transform.gradient_or_vjp(opened, of, wrt, quantized)
+    result = transform.gradient_or_vjp(opened, of, wrt, quantized, memory)
     options = {"seed": seed, "elements": elements, "directions": directions}
     plain = _with_values(opened, wrt)
     if quantized is not None:

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 import whileback
 from whileback.cli.arrays import describe_output, read_inputs, save_outputs
+from whileback.cli.memory import read_memory
 from whileback.cli.progress import Progress
 from whileback.errors import ArgumentError
 from whileback.formats.atomic import require_free
@@ -53,9 +54,14 @@ def check(arguments: argparse.Namespace) -> int:
     inputs = read_inputs(arguments.inputs)
     with Progress(f"checking {arguments.model}"):
         model = _opened(arguments, inputs)
-        options = {"seed": arguments.seed, "quantized": arguments.quantized}
         report = whileback.check(
-            model, _targets(arguments, model), arguments.wrt, inputs, **options
+            model,
+            _targets(arguments, model),
+            arguments.wrt,
+            inputs,
+            quantized=arguments.quantized,
+            memory=read_memory(arguments.memory),
+            seed=arguments.seed,
         )
     print(report)
     return 0 if report.ok else 1
@@ -150,6 +156,7 @@ def _differentiate(
             _targets(arguments, model),
             arguments.wrt,
             quantized=arguments.quantized,
+            memory=read_memory(arguments.memory),
             opset=arguments.opset,
             ir_version=arguments.ir_version,
             **options,

@@ -163,6 +163,13 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
         choices=["straight-through"],
         help="differentiate what rounds to whole numbers as if it did not",
     )
+    parser.add_argument(
+        "--memory",
+        action="append",
+        default=[],
+        metavar="[LOOP=]STRATEGY",
+        help="what to keep of loops: keep, recompute, checkpoint or budget:FRAMES[:TRIPS]",
+    )
     _add_net_options(parser)
 
 

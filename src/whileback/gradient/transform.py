@@ -17,6 +17,8 @@ from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.coverage import check_coverage
 from whileback.gradient.gradient_nodes import expand_gradients
+from whileback.gradient.memory.rewrite import choose_memory
+from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.registry import lookup
 from whileback.gradient.selection import listed, select
 from whileback.graph.cleanup import clean
@@ -58,6 +60,7 @@ def gradient(
     *,
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
+    memory: Memory = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
@@ -67,7 +70,7 @@ def gradient(
     `<name>_grad` of the value's type and shape for each of `wrt`, in their order. The model
     handed in stays as it is. For arguments and errors see `whileback.gradient`.
     """
-    work = _Transform(model, listed(of), listed(wrt), quantized, opset, ir_version)
+    work = _Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
     if reduce not in (None, "sum"):
         raise ArgumentError(f'reduce={reduce!r} is unknown; give reduce="sum" or leave it out.')
     for value in work.targets:
@@ -87,6 +90,7 @@ def vjp(
     wrt: str | Sequence[str],
     *,
     quantized: Quantized = None,
+    memory: Memory = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
@@ -95,7 +99,7 @@ def vjp(
     Like `gradient`, for values of any shape: the result has one more input `<name>_grad` for each
     of `of`, its cotangent, of the value's type and shape.
     """
-    work = _Transform(model, listed(of), listed(wrt), quantized, opset, ir_version)
+    work = _Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
     return work.run(work.add_seeds())
 
 
@@ -105,9 +109,10 @@ def gradient_or_vjp(
     of: str | Sequence[str],
     wrt: str | Sequence[str],
     quantized: Quantized = None,
+    memory: Memory = None,
 ) -> ir.Model:
     """Return the `gradient` where each of `of` has one element, else the `vjp`."""
-    work = _Transform(model, listed(of), listed(wrt), quantized, None, None)
+    work = _Transform(model, listed(of), listed(wrt), quantized, memory, None, None)
     return work.run(work.ones() if all(map(_is_single, work.targets)) else work.add_seeds())
 
 
@@ -139,6 +144,7 @@ class _Transform:
         of: list[str],
         wrt: list[str],
         quantized: Quantized,
+        memory: Memory,
         opset: int | None,
         ir_version: int | None,
     ) -> None:
@@ -154,14 +160,16 @@ class _Transform:
         expand_gradients(self.model)
         dump(self.model, "1-normalize")
         graph = self.model.graph
+        self.shapes = Shapes(graph.opset_imports)
+        self.shapes.reserve(graph)
+        names = Names.of(graph)
+        choose_memory(graph, names, self.shapes, memory)
         self.targets = select(self.model, of, "of")
         self.sources = select(self.model, wrt, "wrt")
         active = dependents(graph, self.sources)
         active &= reaching(graph, self.targets, active)
         check_coverage(self.model, active, quantized is not None)
-        self.shapes = Shapes(graph.opset_imports)
-        self.shapes.reserve(graph)
-        self.op = GradientBuilder(graph, Names.of(graph), self.shapes, active)
+        self.op = GradientBuilder(graph, names, self.shapes, active)
         self.map: dict[str, str] = {}
 
     def ones(self) -> Cotangents:

@@ -70,6 +70,8 @@ class Builder:
         self.names = names
         self.shapes = shapes
         self.origin: ir.Node | None = None
+        # What the new nodes do for that node, as their names tell.
+        self.role = "grad"
         # Whether this is inside the body of a `SequenceMap`.
         self.in_map = False
         self._constants = _Constants(graph, names)
@@ -138,7 +140,7 @@ class Builder:
         self.shapes.infer(node)
 
     def _prefix(self) -> str:
-        return "" if self.origin is None else f"{source(self.origin)}/grad/"
+        return "" if self.origin is None else f"{source(self.origin)}/{self.role}/"
 
     def value(self, operand: Operand, like: ir.Value | None = None) -> ir.Value | None:
         """Return a tensor for an operand of a node; numbers become constants."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-__all__ = ["ORIGIN", "is_new", "source"]
+__all__ = ["MEMORY", "ORIGIN", "is_new", "source"]
 
 # Where a node of the gradient remembers the name of the model's node that it is emitted for.
 ORIGIN = "whileback.from"
+# Where a loop tells how much of it is kept for its gradient, and why.
+MEMORY = "whileback.memory"
 
 
 def is_new(node: ir.Node) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import FormatError
-from whileback.graph.origin import ORIGIN
+from whileback.graph.origin import MEMORY, ORIGIN
 from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
 from whileback.graph.shapes import describe
 
@@ -29,6 +29,7 @@ def to_text(model: ir.Model) -> str:
 
     Small constants stand where they are read and have no line of their own. A gradient's node
     ends in `# from F`, the name of the forward node that it comes from; `F`'s line ends in `# F`.
+    Below a loop stands what is kept of it for its gradient, and why.
     External data is not read.
     """
     graph = model.graph
@@ -104,6 +105,8 @@ def _nodes(graph: ir.Graph | ir.Function, named: set[str]) -> Iterator[str]:
             continue
         results = ", ".join(_typed(value) for value in node.outputs if value.name)
         yield f"{results} = {_operator(node)}({_arguments(node)}){_comment(node, named)}"
+        if MEMORY in node.metadata_props:
+            yield f"  # {node.metadata_props[MEMORY]}"
         for attribute in node.attributes.values():
             for inner in _graphs(attribute):
                 yield f"  {attribute.name}{_signature(inner)}"

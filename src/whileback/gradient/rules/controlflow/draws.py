@@ -7,7 +7,7 @@ on the way back reads it in the place of drawing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
@@ -40,13 +40,13 @@ def draw(op: GradientBuilder, node: ir.Node) -> ir.Value:
     return node.outputs[0]
 
 
-def surface_draws(op: GradientBuilder, graph: ir.Graph) -> None:
-    """Let the nodes of a loop's body return what is drawn inside of them.
+def surface_draws(op: GradientBuilder, nodes: Iterable[ir.Node]) -> None:
+    """Let nodes, such as those of a loop's body, return what is drawn inside of them.
 
     `op.drawn` gets the output for each value that is drawn. A value stays inside if its shape
     changes from trip to trip of an inner loop, so that it cannot be stacked.
     """
-    for node in graph:
+    for node in nodes:
         for inner in subgraphs(node) if draws(node) else ():
             surface_draws(op, inner)
             for value in _drawn_in(op, inner):

@@ -13,7 +13,10 @@ from whileback.graph.randomness import draws
 from whileback.graph.scopes import captures, definitions, is_standard, operands, subgraphs
 from whileback.graph.shapes import describe
 
-__all__ = ["Frames", "choose_frames", "residuals"]
+__all__ = ["PLAN", "Frames", "Plan", "choose_frames", "residuals"]
+
+# Where a loop's node has its `Plan`, among its `meta`.
+PLAN = "whileback.plan"
 
 # One pass over memory or less: cheaper to do again than to keep.
 CHEAP = frozenset(
@@ -28,6 +31,15 @@ def residuals(gradient: ir.Graph, forward: ir.Graph) -> list[ir.Value]:
     """Return the values of the forward graph that the gradient graph reads, in forward order."""
     read = set(captures(gradient))
     return [value for value in definitions(forward) if value in read]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done with a loop: loops put around its trips, whether its body runs again, why."""
+
+    levels: int
+    recompute: bool
+    reason: str
 
 
 @dataclass

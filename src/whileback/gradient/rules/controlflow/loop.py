@@ -17,7 +17,7 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.controlflow.draws import run_again, surface_draws
 from whileback.gradient.rules.controlflow.emission import emit_reverse_loop
-from whileback.gradient.rules.controlflow.frames import choose_frames
+from whileback.gradient.rules.controlflow.frames import PLAN, Plan, choose_frames
 from whileback.gradient.rules.controlflow.guard import guard
 from whileback.gradient.rules.controlflow.products import Product, postponed
 from whileback.gradient.rules.controlflow.reverse import (
@@ -35,8 +35,9 @@ from whileback.gradient.rules.controlflow.trips import (
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.copying import ValueMap, copy_node
+from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import Carry, LoopView, captures, loop_view, walk
-from whileback.graph.shapes import ASSUMED
+from whileback.graph.shapes import ASSUMED, describe
 
 __all__ = ["loop"]
 
@@ -90,7 +91,14 @@ class _ReverseLoop:
         rest = [value for value in self.body.residuals() if value not in self.following]
         given = {scan.row for scan in view.scan_inputs} | ({view.trip} if view.trip else set())
         varying = shape_varies(view, set(op.drawn.values()))
+        plan: Plan | None = view.node.meta.get(PLAN)
+        if plan is not None and plan.recompute:
+            stacked = {scan.row for scan in view.scan_outputs if not (scan.axis or scan.reverse)}
+            varying |= {v for each in view.body for v in each.outputs if v not in stacked}
         self.frames = choose_frames(op, view.body, rest, given, varying)
+        if plan is not None:
+            kept = ", ".join(f"{v.name} {describe(v)}" for v in self.frames.kept) or "nothing"
+            view.node.metadata_props[MEMORY] = f"{plan.reason}; a trip keeps {kept}"
         self.stacks = {value: stack_of(op, view, value) for value in self.frames.kept}
         self.count = count_trips(op, view)
 

@@ -11,7 +11,7 @@ from whileback.gradient.rules.inputs import optional
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
-from whileback.graph.shapes import rank
+from whileback.graph.shapes import rank, size
 
 __all__ = ["on_stacks"]
 
@@ -20,6 +20,9 @@ ELEMENTWISE = frozenset(
     "Less LessOrEqual Log Max Min Mul Neg Not Or Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh "
     "Softplus Sqrt Sub Sum Tan Tanh Where Xor".split()
 )
+
+# Rows of more bytes go through the processor's caches faster one by one, and in less memory.
+LARGE = 1024
 
 Emit = Callable[[Builder, Mapping[ir.Value, ir.Value]], ir.Value]
 
@@ -36,7 +39,8 @@ def on_stacks(node: ir.Node, rows: Collection[ir.Value]) -> Emit | None:
     if len(node.outputs) != 1 or node.domain:
         return None
     if node.op_type in ELEMENTWISE:
-        return _same(node) if _is_elementwise(node, rows) else None
+        small = not _is_large(node.outputs[0])
+        return _same(node) if small and _is_elementwise(node, rows) else None
     if node.op_type == "MatMul":
         return _same(node) if _is_batched(node, rows) else None
     if node.op_type in ("Squeeze", "Unsqueeze", "ReduceSum", "ReduceMean"):
@@ -67,6 +71,11 @@ def _is_elementwise(node: ir.Node, rows: Collection[ir.Value]) -> bool:
     (count,) = ranks
     others = [rank(value) for value in node.inputs if value is not None and value not in rows]
     return all(other is not None and count is not None and other <= count for other in others)
+
+
+def _is_large(row: ir.Value) -> bool:
+    count = size(row)
+    return count is not None and row.dtype is not None and count * row.dtype.itemsize > LARGE
 
 
 def _is_batched(node: ir.Node, rows: Collection[ir.Value]) -> bool:

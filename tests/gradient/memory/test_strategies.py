@@ -1,0 +1,132 @@
+"""What can be said of a loop's memory, what is done if nothing is, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.judge import parse
+
+from whileback import budget, show
+from whileback.errors import ArgumentError
+from whileback.gradient import vjp
+from whileback.gradient.memory.strategies import size_text
+
+LOOP = """(int64 M, float[SIZE] x) => (float[SIZE] y) {
+  y = Loop(M, , x) <body = b (int64 i, bool c, float[SIZE] v) => (bool d, float[SIZE] u) {
+    d = Identity(c)
+    u = Tanh(v)
+  }>
+}"""
+COUNTED = LOOP.replace("int64 M, ", "").replace(
+    "{\n  y", "{\n  M = Constant<value_int = 1000>()\n  y", 1
+)
+
+
+def notes(text: str, memory: Any = None) -> list[str]:
+    """Return what the text of a gradient says about the memory of its loops."""
+    lines = map(str.strip, show(vjp(parse(text), "y", "x", memory=memory)).splitlines())
+    return [line for line in lines if line.startswith("# ")]
+
+
+@pytest.mark.parametrize(
+    ("text", "memory", "expected"),
+    [
+        (
+            LOOP.replace("SIZE", "4"),
+            None,
+            "# keep: the number of trips is known only when it runs; a trip keeps v FLOAT[4]",
+        ),
+        (
+            COUNTED.replace("SIZE", "N"),
+            None,
+            "# keep: the sizes in its body are known only when it runs; a trip keeps u FLOAT[N]",
+        ),
+        (
+            COUNTED.replace("SIZE", "1024"),
+            None,
+            "# keep: it computes at most 3.9 MB in 1000 trips; a trip keeps v FLOAT[1024]",
+        ),
+        (
+            COUNTED.replace("SIZE", "1048576"),
+            None,
+            "# checkpoint: it computes at most 3.9 GB in 1000 trips; a trip keeps "
+            "v_1 FLOAT[1048576]",
+        ),
+        (
+            LOOP.replace("SIZE", "4"),
+            "recompute",
+            "# recompute, as asked for; a trip keeps v FLOAT[4]",
+        ),
+        (
+            COUNTED.replace("SIZE", "4"),
+            {"y": budget(frames=100)},
+            "# checkpoint: 64 frames at a time for 1000 trips; a trip keeps v_1 FLOAT[4]",
+        ),
+        (
+            LOOP.replace("SIZE", "4"),
+            {"Loop": budget(frames=1000, trips=1000)},
+            "# keep: 1000 frames at a time for 1000 trips; a trip keeps v FLOAT[4]",
+        ),
+    ],
+)
+def test_what_was_chosen_and_why(text: str, memory: Any, expected: str) -> None:
+    assert expected in notes(text, memory)
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        (
+            "kep",
+            'memory=\'kep\' is unknown; give "keep", "recompute", "checkpoint" or '
+            "budget(frames=…).",
+        ),
+        (
+            {"z": "keep"},
+            "memory= names 'z', but no loop of the model has that name or an output of that name; "
+            "there are 2: 'Loop', 'y'",
+        ),
+        (
+            budget(frames=10),
+            "budget(frames=10) for loop 'Loop', whose number of trips is known only when it runs: "
+            "say how many are expected, budget(frames=…, trips=…).",
+        ),
+        (
+            budget(frames=10, trips=1000),
+            "budget(frames=10) is too small for the 1000 trips of loop 'Loop': the least is 20.",
+        ),
+    ],
+)
+def test_what_is_refused(memory: Any, expected: str) -> None:
+    with pytest.raises(ArgumentError) as error:
+        vjp(parse(LOOP.replace("SIZE", "4")), "y", "x", memory=memory)
+    assert str(error.value) == expected
+
+
+def test_a_model_without_loops_has_none_of_that_name() -> None:
+    text = "(float x) => (float y) { y = Tanh(x) }"
+    with pytest.raises(ArgumentError) as error:
+        vjp(parse(text), "y", "x", memory={"z": "keep"})
+    assert str(error.value) == (
+        "memory= names 'z', but no loop of the model has that name or an output of that name; "
+        "the model has no loops"
+    )
+
+
+@pytest.mark.parametrize("arguments", [{"frames": 0}, {"frames": 3, "trips": -1}, {"frames": 2.5}])
+def test_budgets_are_whole_numbers(arguments: dict[str, Any]) -> None:
+    name, number = list(arguments.items())[-1]
+    with pytest.raises(ArgumentError) as error:
+        budget(**arguments)
+    assert str(error.value) == f"budget({name}={number!r}): give a whole number from 1 on."
+
+
+def test_sizes_are_told_in_their_units() -> None:
+    assert [size_text(n) for n in (0, 1023, 1024, 2**30, 3 * 2**40)] == [
+        "0 B",
+        "1023 B",
+        "1.0 KB",
+        "1.0 GB",
+        "3.0 TB",
+    ]
