@@ -8,11 +8,15 @@ from whileback.graph.shapes import Shapes, describe
 
 def inferred(signature, body, declared=None):
     """Return the inferred type of `y`, of which the model itself says nothing unless given."""
+    return describe(inferred_value(signature, body, declared))
+
+
+def inferred_value(signature, body, declared=None):
     graph = parse(f"({signature}) => (float{declared or ''} y) {{ {body} }}").graph
     if declared is None:
         graph.outputs[0].shape = None
     Shapes(graph.opset_imports).infer_graph(graph)
-    return describe(graph.outputs[0])
+    return graph.outputs[0]
 
 
 def ints(**lists):
@@ -42,6 +46,12 @@ def test_split_sizes_given_at_run_time():
     body = "y, z = Split<axis = 1>(x, s)"
     assert inferred("float[2,3] x, int64[2] s", body) == "FLOAT[2,_d0]"
     assert inferred("float[2,3] x", f"{ints(s=[1, 2])} {body}") == "FLOAT[2,1]"
+
+
+def test_a_size_that_can_be_worked_out_is_a_number():
+    body = f"""n = Shape<start = 0, end = 2>(x) {ints(more=[3, -1])}
+      s = Concat<axis = 0>(n, more) y = Reshape(x, s)"""
+    assert inferred_value("float[2,T,12] x", body).shape[3] == 4
 
 
 @pytest.mark.parametrize(

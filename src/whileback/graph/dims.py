@@ -19,6 +19,7 @@ __all__ = [
     "rename_symbols",
     "same_dim",
     "same_dims",
+    "with_numbers",
     "without_axis",
     "without_symbols",
 ]
@@ -105,6 +106,15 @@ def fill_dims(shape: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | N
         return shape
     pairs = zip(shape, declared, strict=True)
     return ir.Shape([n if not isinstance(m, int) and m.value is None else m for m, n in pairs])
+
+
+def with_numbers(shape: ir.Shape | None) -> ir.Shape | None:
+    """Return the shape with numbers for the symbols that are called like one, as `N/N` may be."""
+    if shape is None:
+        return None
+    names = [None if isinstance(dim, int) else dim.value for dim in shape]
+    pairs = zip(shape, names, strict=True)
+    return ir.Shape([int(name) if name and name.isdecimal() else dim for dim, name in pairs])
 
 
 def without_axis(shape: ir.Shape | None, axis: int) -> ir.Shape | None:

@@ -40,6 +40,7 @@ from whileback.graph.dims import (
     rename_symbols,
     same_dim,
     same_dims,
+    with_numbers,
     without_axis,
     without_symbols,
 )
@@ -212,7 +213,8 @@ class Shapes:
         if self._apply(function, node):
             forget_guesses(node, _open_dim, self._context.get_symbolic_value)
             fill_rank(node, _open_dim)
-            declared = [fill_dims(v.shape, d) for v, d in zip(node.outputs, declared, strict=True)]
+            found = [with_numbers(value.shape) for value in node.outputs]
+            declared = list(map(fill_dims, found, declared))
         for value, shape in zip(node.outputs, declared, strict=True):
             value.shape = shape
         self._name_dims(node.outputs)
