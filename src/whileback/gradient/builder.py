@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.activity import Values
 from whileback.gradient.masking import masked
-from whileback.graph.builder import Builder
+from whileback.graph.builder import Builder, Operand
 from whileback.graph.containers import content, is_sequence, mapped
 from whileback.graph.names import Names
 from whileback.graph.shapes import NARROW, Shapes
 
 __all__ = ["GradientBuilder"]
+
+# Operators that add up many elements.
+_SUMS = frozenset(
+    "CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceSum "
+    "ReduceSumSquare".split()
+)
 
 
 class GradientBuilder(Builder):
@@ -25,6 +34,25 @@ class GradientBuilder(Builder):
         self.masked = masked(graph)
         # Of what is drawn inside a node in a loop's body: the output of the node that tells it.
         self.drawn: dict[ir.Value, ir.Value] = {}
+
+    def emit(
+        self,
+        op_type: str,
+        inputs: Sequence[Operand],
+        attributes: dict[str, Any] | None = None,
+        outputs: int = 1,
+        domain: str = "",
+    ) -> Sequence[ir.Value]:
+        """Add a node as `Builder.emit` does, but add up numbers of 16 bits in FLOAT.
+
+        A runtime may do so by itself or not: in FLOAT16 a sum of ones ends at 2048.
+        """
+        data = inputs[0] if op_type in _SUMS else None
+        if not isinstance(data, ir.Value):
+            return super().emit(op_type, inputs, attributes, outputs, domain)
+        read = [self.widened(data), *inputs[1:]]
+        (total,) = super().emit(op_type, read, attributes, outputs, domain)
+        return (self.cast(total, data),)
 
     def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """Return the sum of two cotangents of one value; those of sequences are sequences."""

@@ -14,6 +14,7 @@ from whileback.graph.constants import known_ints
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN, source
 from whileback.graph.shapes import (
+    HALVES,
     Shapes,
     is_float,
     rank,
@@ -237,6 +238,10 @@ class Builder:
         if dtype is None:
             return self.CastLike(value, to)
         return value if value.dtype == dtype else self.Cast(value, to=int(dtype))
+
+    def widened(self, value: ir.Value) -> ir.Value:
+        """Return the value in a type in which sums and squares neither overflow nor get lost."""
+        return self.cast(value, ir.DataType.FLOAT) if value.dtype in HALVES else value
 
     def add(self, *terms: ir.Value | None) -> ir.Value | None:
         """Return the sum of the terms that are there, or None if there is none."""

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import onnx
 import onnx_ir as ir
 
-__all__ = ["FLOATS", "NARROW", "NARROW_FLOATS", "complete_types"]
+__all__ = ["FLOATS", "HALVES", "NARROW", "NARROW_FLOATS", "complete_types"]
 
 FLOATS = frozenset(
     {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
 )
+# Those of 16 bits, in which sums of many elements or squares are lost.
+HALVES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 # What floats are rounded to in quantised models, and what products of such numbers are added up in.
 NARROW_FLOATS = frozenset(
     dtype for dtype in ir.DataType if dtype.name.startswith(("FLOAT4", "FLOAT6", "FLOAT8"))

@@ -11,6 +11,6 @@ from whileback.gradient.registry import rule
 @rule("Range")
 def range_(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> tuple[ir.Value, None, ir.Value]:
     """Yₖ = start + k·delta, so d start = Σ dYₖ and d delta = Σ k·dYₖ; the limit only ends it."""
-    count = op.cast(op.Range(0, op.Size(dY), 1), dY)
-    total = op.ReduceSum(dY, keepdims=0)
-    return total, None, op.ReduceSum(op.Mul(dY, count), keepdims=0)
+    wide, total = op.widened(dY), op.ReduceSum(dY, keepdims=0)
+    count = op.cast(op.Range(0, op.Size(dY), 1), wide)
+    return total, None, op.cast(op.ReduceSum(op.Mul(wide, count), keepdims=0), dY)

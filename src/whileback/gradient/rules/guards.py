@@ -14,17 +14,17 @@ __all__ = ["over", "times"]
 
 
 def times(op: GradientBuilder, node: ir.Node, dY: ir.Value, slope: ir.Value) -> ir.Value:
-    """Return dY·slope, and 0 where that is 0·∞."""
-    return _guarded(op, node, dY, op.Mul(dY, slope))
+    """Return dY·slope, and 0 where that is 0·∞; the slope may be of a wider type."""
+    return _guarded(op, node, dY, op.Mul(op.cast(dY, slope), slope))
 
 
 def over(op: GradientBuilder, node: ir.Node, dY: ir.Value, inverse: ir.Value) -> ir.Value:
-    """Return dY/inverse, and 0 where that is 0/0."""
-    return _guarded(op, node, dY, op.Div(dY, inverse))
+    """Return dY/inverse, and 0 where that is 0/0; the inverse may be of a wider type."""
+    return _guarded(op, node, dY, op.Div(op.cast(dY, inverse), inverse))
 
 
 def _guarded(op: GradientBuilder, node: ir.Node, dY: ir.Value, product: ir.Value) -> ir.Value:
-    if node.outputs[0] not in op.masked:
-        return product
-    lost = op.And(op.IsNaN(product), op.Equal(dY, 0.0))
-    return op.Where(lost, op.constant(0, product.dtype), product)
+    if node.outputs[0] in op.masked:
+        lost = op.And(op.IsNaN(product), op.Equal(dY, 0.0))
+        product = op.Where(lost, op.constant(0, product.dtype), product)
+    return op.cast(product, dY)

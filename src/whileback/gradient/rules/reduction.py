@@ -10,7 +10,6 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.guards import over, times
 from whileback.gradient.rules.inputs import optional, required
-from whileback.gradient.rules.nn.standard import widened
 from whileback.graph.constants import known_ints
 from whileback.graph.shapes import static_shape
 
@@ -25,7 +24,7 @@ def reduce_sum(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 def reduce_mean(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = Σ X/n over the axes, n elements each, so dX is dY/n, spread over the axes."""
     X, count = required(node), _count(node)
-    wide = widened(op, dY)  # FLOAT16 has no numbers above 65504
+    wide = op.widened(dY)  # FLOAT16 has no numbers above 65504
     if count is not None:
         share = op.Div(wide, float(max(count, 1)))
     else:

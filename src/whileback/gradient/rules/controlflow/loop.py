@@ -37,9 +37,11 @@ from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import Carry, LoopView, captures, loop_view, walk
-from whileback.graph.shapes import ASSUMED, describe
+from whileback.graph.shapes import ASSUMED, HALVES, describe
 
 __all__ = ["loop"]
+
+_FLOAT = ir.DataType.FLOAT
 
 
 @rule("Loop", "Scan")
@@ -189,16 +191,18 @@ class _ReverseLoop:
     def _states(
         self, op: GradientBuilder, carried: list[ir.Value], summed: list[ir.Value]
     ) -> list[State]:
-        """Return what the reverse loop carries: cotangents, and sums over trips."""
+        """Return what the reverse loop carries: cotangents, and sums over trips, at least FLOAT."""
         body = self.body
         states = [
             State(self._start(op, carry), value, output)
             for carry, value, output in zip(body.carries, body.cotangents, carried, strict=True)
         ]
         for captured, term in zip(body.sums, summed, strict=True):
+            start = op.zeros_like(captured, _FLOAT if captured.dtype in HALVES else None)
             total = body.like(captured, "sum")
-            total.type = op.cotangent_type(captured)
-            states.append(State(op.zeros_like(captured), total, body.op.Add(total, term)))
+            total.type = start.type
+            added = body.op.Add(total, body.op.cast(term, start))
+            states.append(State(start, total, added))
         return states
 
     def _totals(
@@ -209,7 +213,10 @@ class _ReverseLoop:
         stacks: dict[ir.Value, ir.Value],
     ) -> list[ir.Value]:
         """Return the gradients of the captured values: sums, and products of stacks."""
-        totals = dict(zip(self.body.sums, sums, strict=True))
+        totals = {
+            captured: op.cast(total, captured) if captured.dtype in HALVES else total
+            for captured, total in zip(self.body.sums, sums, strict=True)
+        }
         for captured, product in products:
             term = _finish(op, product, stacks)
             earlier = totals.get(captured)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from whileback.gradient.rules.controlflow.stacked import on_stacks
-from whileback.gradient.rules.inputs import optional
+from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
+from whileback.graph.shapes import HALVES
 
 __all__ = ["Product", "postponed", "split_products", "summed"]
 
@@ -24,7 +25,7 @@ Finish = Callable[[Builder, Sequence[ir.Value]], ir.Value]
 Bodies = tuple[ir.Graph | None, ...]
 
 # A sum over trips goes through these: f(a) + f(b) = f(a + b).
-LINEAR = ("Neg", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
+LINEAR = ("Cast", "Neg", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
 
 
 @dataclass(frozen=True)
@@ -157,18 +158,25 @@ def _flat_source(value: ir.Value, bodies: Bodies) -> ir.Value:
     return value
 
 
+def _narrow_source(value: ir.Value) -> ir.Value:
+    """Look through a cast of what has 16 bits: a stack of that takes half the memory."""
+    node = value.producer()
+    source = node.inputs[0] if node is not None and is_standard(node, "Cast") else None
+    return value if source is None or source.dtype not in HALVES else source
+
+
 def _reduce_sum(node: ir.Node, bodies: Bodies) -> Product | None:
     """Σ over trips and axes: sum the stack over axis 0 as well."""
-    X = node.inputs[0]
-    known = known_ints(optional(node, 1))
-    if X is None or X.shape is None or known is None or not _is_inner(X, bodies):
+    wide, known = required(node), known_ints(optional(node, 1))
+    X = _narrow_source(wide)
+    if X.shape is None or known is None or not _is_inner(X, bodies):
         return None
     count = len(X.shape)
     stacked = [0, *(axis % count + 1 for axis in known)]
     keep = node.attributes.get_int("keepdims", 1)
 
     def finish(op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:
-        total = op.ReduceSum(stacks[0], stacked, keepdims=keep)
+        total = op.ReduceSum(op.cast(stacks[0], wide), stacked, keepdims=keep)
         return op.Squeeze(total, [0]) if keep else total
 
     return Product((X,), finish)

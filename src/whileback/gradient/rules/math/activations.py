@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-from whileback.gradient.rules.guards import times
+from whileback.gradient.rules.guards import over, times
 from whileback.gradient.rules.inputs import required
 
 Pair = tuple[ir.Value | None, ir.Value | None]
@@ -37,8 +37,8 @@ def softplus(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Softsign")
 def softsign(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = X/(1 + |X|), so dX = dY/(1 + |X|)²."""
-    size = op.Add(op.Abs(required(node)), 1.0)
-    return op.Div(dY, op.Mul(size, size))
+    size = op.Add(op.Abs(op.widened(required(node))), 1.0)
+    return over(op, node, dY, op.Mul(size, size))
 
 
 @rule("Relu")
@@ -96,7 +96,7 @@ def celu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Gelu")
 def gelu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = X·Φ(X), so dX = dY·(Φ(X) + X·Φ'(X)), Φ the normal distribution or its tanh form."""
-    X = required(node)
+    X = op.widened(required(node))
     tanh_form = node.attributes.get_string("approximate", "none") == "tanh"
     doubled, slope = (_tanh_form if tanh_form else _normal)(op, X)
     return times(op, node, dY, op.Mul(op.Add(doubled, op.Mul(X, slope)), 0.5))

@@ -39,8 +39,8 @@ def log(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Erf")
 def erf(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = erf(X), so dX = dY·2/√π·exp(-X²)."""
-    X = required(node)
-    return op.Mul(dY, op.Mul(op.Exp(op.Neg(op.Mul(X, X))), 2 / math.sqrt(math.pi)))
+    bell = op.Exp(op.Neg(_square(op, required(node))))
+    return times(op, node, dY, op.Mul(bell, 2 / math.sqrt(math.pi)))
 
 
 @rule("Sin")
@@ -76,7 +76,7 @@ def acos(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Atan")
 def atan(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = atan(X), so dX = dY/(1 + X²)."""
-    return op.Div(dY, op.Add(_square(op, required(node)), 1.0))
+    return over(op, node, dY, op.Add(_square(op, required(node)), 1.0))
 
 
 @rule("Sinh")
@@ -94,7 +94,7 @@ def cosh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Asinh")
 def asinh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = asinh(X), so dX = dY/√(X² + 1)."""
-    return op.Div(dY, op.Sqrt(op.Add(_square(op, required(node)), 1.0)))
+    return over(op, node, dY, op.Sqrt(op.Add(_square(op, required(node)), 1.0)))
 
 
 @rule("Acosh")
@@ -110,4 +110,6 @@ def atanh(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 
 
 def _square(op: GradientBuilder, value: ir.Value) -> ir.Value:
-    return op.Mul(value, value)
+    """Return the square, which FLOAT16 has no room for beyond 256, and digits near 1."""
+    wide = op.widened(value)
+    return op.Mul(wide, wide)

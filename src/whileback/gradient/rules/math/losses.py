@@ -47,26 +47,28 @@ class _Loss:
     """The part of both losses that picks, weighs and averages log-probabilities P[N,C,…]."""
 
     def __init__(self, op: GradientBuilder, node: ir.Node, P: ir.Value) -> None:
-        self.op, self.node, self.P = op, node, P
+        self.op, self.node, self.P = op, node, op.widened(P)
         self.reduction = node.attributes.get_string("reduction", "mean")
         self.weights = optional(node, 2)
         self.chosen = self._chosen(op.Unsqueeze(required(node, 1), [1]))
         self.class_weights = None if self.weights is None else self._along_classes(self.weights)
-        weight = op.constant(1.0, P.dtype) if self.class_weights is None else self.class_weights
-        self.factors = op.Where(self.chosen, weight, op.constant(0.0, P.dtype))
+        weight = self.class_weights
+        weight = op.constant(1.0, self.P.dtype) if weight is None else op.widened(weight)
+        self.factors = op.Where(self.chosen, weight, 0.0)
 
     def to_log_probabilities(self, dL: ir.Value) -> ir.Value:
         """dP = -w·dL at the labels, 0 elsewhere."""
-        return self.op.Mul(self.op.Neg(self._share(dL)), self.factors)
+        return self.op.cast(self.op.Mul(self.op.Neg(self._share(dL)), self.factors), dL)
 
     def to_weights(self, dL: ir.Value) -> ir.Value | None:
         """dw = -Σ P·dL over the elements with the label, and for a mean -Σ (P + L)·dL."""
         if self.class_weights is None or self.weights not in self.op.active:
             return None
         op, mean = self.op, self.reduction == "mean"
-        each = op.Mul(op.Add(self.P, self.node.outputs[0]) if mean else self.P, self._share(dL))
+        P = op.Add(self.P, op.widened(self.node.outputs[0])) if mean else self.P
+        each = op.Mul(P, self._share(dL))
         picked = op.unbroadcast(op.Where(self.chosen, each, 0.0), self.class_weights)
-        return op.Neg(op.reshape(picked, self.weights))
+        return op.cast(op.Neg(op.reshape(picked, self.weights)), dL)
 
     def _chosen(self, labels: ir.Value) -> ir.Value:
         """Return BOOL[N,C,…]: whether an element has the class as its label and counts."""
@@ -87,8 +89,8 @@ class _Loss:
         return values if count == 2 else op.Unsqueeze(values, list(range(1, count - 1)))
 
     def _share(self, dL: ir.Value) -> ir.Value:
-        """Return what an element of weight 1 gets of dL."""
-        op = self.op
+        """Return what an element of weight 1 gets of dL, in a type that can count them all."""
+        op, dL = self.op, self.op.widened(dL)
         if self.reduction == "none":
             return op.Unsqueeze(dL, [1])
         if self.reduction == "sum":

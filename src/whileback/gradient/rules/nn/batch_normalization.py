@@ -16,7 +16,6 @@ from whileback.gradient.rules.nn.standard import (
     ranked,
     standardize,
     sum_per_channel,
-    widened,
 )
 
 Gradients = tuple[ir.Value | None, ...]
@@ -43,7 +42,7 @@ def batch_normalization(
 def _inference(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Gradients:
     """dX = dY·Scale·r, dScale = Σ dY·Z, dmean = -Σ dX, dvariance = -Σ dX·Z·r/2."""
     X = required(node)
-    data, dY = ranked(op, widened(op, X), widened(op, dY))
+    data, dY = ranked(op, op.widened(X), op.widened(dY))
     scale, mean, variance = (op.cast(required(node, index), dY) for index in (1, 3, 4))
     r = op.Reciprocal(op.Sqrt(op.Add(variance, epsilon_of(node))))
     slope = op.Mul(scale, r)
@@ -67,13 +66,13 @@ def _training(
     X, momentum = required(node), node.attributes.get_float("momentum", 0.9)
     dX = dScale = dB = None
     if dY is not None:
-        data, dY = ranked(op, widened(op, X), widened(op, dY))
+        data, dY = ranked(op, op.widened(X), op.widened(dY))
         standard = standardize(op, data, other_axes(data), epsilon_of(node))
         dZ = op.Mul(dY, per_channel(op, required(node, 1), dY))
         dX = op.reshape(standard.gradient(op, dZ), X)
         dScale = sum_per_channel(op, op.Mul(dY, standard.Z), dY)
         dB = sum_per_channel(op, dY, dY)
-    running = [None if value is None else widened(op, value) for value in (dMean, dVariance)]
+    running = [None if value is None else op.widened(value) for value in (dMean, dVariance)]
     dX = op.add(dX, _from_running(op, node, *running))
     kept = (None if value is None else op.Mul(value, momentum) for value in running)
     return _as_inputs(op, node, [dX, dScale, dB, *kept])
@@ -89,7 +88,7 @@ def _from_running(
     if dMean is None and dVariance is None:
         return None
     share = 1 - node.attributes.get_float("momentum", 0.9)
-    (data,) = ranked(op, widened(op, required(node)))
+    (data,) = ranked(op, op.widened(required(node)))
     standard = standardize(op, data, other_axes(data), epsilon_of(node))
     dM = None if dMean is None else per_channel(op, op.Mul(dMean, share), data)
     if dVariance is not None:

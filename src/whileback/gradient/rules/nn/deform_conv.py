@@ -9,7 +9,6 @@ import onnx_ir as ir
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.definition import by_definition
-from whileback.gradient.rules.nn.standard import widened
 from whileback.gradient.rules.nn.windows import Window, input_window
 from whileback.gradient.rules.sampling import inside, linear, pixels, weighted
 from whileback.graph.builder import Builder, Operand
@@ -41,10 +40,10 @@ def _define(
     data = _shaped(
         op, read, batch, [group], columns, op.ReduceProd(op.Concat(*sizes, axis=0), keepdims=1)
     )
-    weight = _shaped(op, widened(op, W), [group], rows, columns)
+    weight = _shaped(op, op.widened(W), [group], rows, columns)
     Y = _shaped(op, op.MatMul(weight, data), batch, op.dim(W, 0), *sizes)
     if B is not None:
-        Y = op.Add(Y, op.Unsqueeze(widened(op, B), list(range(1, 1 + len(sizes)))))
+        Y = op.Add(Y, op.Unsqueeze(op.widened(B), list(range(1, 1 + len(sizes)))))
     return op.cast(Y, X)
 
 
@@ -62,8 +61,8 @@ def _read(
     parts, count = op.Mul(op.dim(X, 0), groups), op.ReduceProd(op.Shape(W, start=2), keepdims=1)
     sizes = [op.dim(offset, axis) for axis in axes]
     channels = op.Div(op.dim(X, 1), groups)
-    images = _shaped(op, widened(op, X), parts, channels, *(op.dim(X, axis) for axis in axes))
-    moves = _shaped(op, widened(op, offset), parts, count, [len(axes)], *sizes)
+    images = _shaped(op, op.widened(X), parts, channels, *(op.dim(X, axis) for axis in axes))
+    moves = _shaped(op, op.widened(offset), parts, count, [len(axes)], *sizes)
     columns = op.emit("Split", [moves], {"axis": 2, "num_outputs": len(axes)}, outputs=len(axes))
     taps = []
     for index, (axis, column) in enumerate(zip(axes, columns, strict=True)):
@@ -73,7 +72,7 @@ def _read(
     first = op.Reshape(op.arange(parts), [-1, 1, *[1] * len(axes)])
     samples = weighted(op, pixels(op, images, first, [each.places for each in taps]), taps)
     if mask is not None:
-        samples = op.Mul(samples, _shaped(op, widened(op, mask), parts, count, *sizes, [1]))
+        samples = op.Mul(samples, _shaped(op, op.widened(mask), parts, count, *sizes, [1]))
     return op.Transpose(samples, perm=[0, len(axes) + 2, *range(1, len(axes) + 2)])
 
 

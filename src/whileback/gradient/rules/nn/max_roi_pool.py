@@ -10,7 +10,6 @@ import onnx_ir as ir
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.inputs import required
-from whileback.gradient.rules.nn.standard import widened
 from whileback.gradient.rules.sampling import numbers, pixels
 from whileback.gradient.rules.tensor.places import add_at
 from whileback.graph.builder import Builder
@@ -22,7 +21,7 @@ def max_roi_pool(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 
     Regions are rounded to whole pixels, and have no gradient.
     """
-    X, rois = required(node), widened(op, required(node, 1))
+    X, rois = required(node), op.widened(required(node, 1))
     image = op.Cast(op.Gather(rois, [0], axis=1), to=int(ir.DataType.INT64))
     rows, columns = (_bins(op, node, rois, axis) for axis in (0, 1))
     first = _largest(op, X, image, rows, columns)
@@ -77,7 +76,7 @@ def _rounded(op: Builder, node: ir.Node, corner: ir.Value) -> ir.Value:
 def _largest(op: Builder, X: ir.Value, image: ir.Value, rows: _Bins, columns: _Bins) -> ir.Value:
     """Return the first of the largest pixels, [region, bin, bin, channel], by number in X."""
     places = [op.Unsqueeze(rows.places, [2]), op.Unsqueeze(columns.places, [1])]
-    values = pixels(op, widened(op, X), op.Unsqueeze(image, [2]), places)
+    values = pixels(op, op.widened(X), op.Unsqueeze(image, [2]), places)
     there = op.And(op.Unsqueeze(rows.there, [2, 4, 5]), op.Unsqueeze(columns.there, [1, 3, 5]))
     values = op.Where(there, values, -math.inf)
     largest = op.Equal(values, op.ReduceMax(values, [3, 4]))

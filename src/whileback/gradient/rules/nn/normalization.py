@@ -20,7 +20,6 @@ from whileback.gradient.rules.nn.standard import (
     ranked,
     standardize,
     sum_per_channel,
-    widened,
 )
 from whileback.graph.builder import Operand
 from whileback.graph.shapes import rank
@@ -42,15 +41,15 @@ def layer_normalization(
     So dX is what `Standard` says for dZ = dY·Scale, dScale = Σ dY·Z, dB = Σ dY.
     """
     X, scale, B = required(node), required(node, 1), optional(node, 2)
-    standard = standardize(op, widened(op, X), _last_axes(op, node), epsilon_of(node))
+    standard = standardize(op, op.widened(X), _last_axes(op, node), epsilon_of(node))
     dX = dScale = dB = None
     if dMean is not None:
         dX = standard.mean_gradient(op, op.cast(dMean, standard.Z))
     if dR is not None:
         dX = op.add(dX, standard.r_gradient(op, op.cast(dR, standard.Z)))
     if dY is not None:
-        wide = widened(op, dY)
-        dX = op.add(dX, standard.gradient(op, op.Mul(wide, widened(op, scale))))
+        wide = op.widened(dY)
+        dX = op.add(dX, standard.gradient(op, op.Mul(wide, op.widened(scale))))
         dScale = op.cast(op.unbroadcast(op.Mul(wide, standard.Z), scale), scale)
         dB = None if B is None else op.cast(op.unbroadcast(wide, B), B)
     return None if dX is None else op.cast(dX, X), dScale, dB
@@ -60,10 +59,10 @@ def layer_normalization(
 def rms_normalization(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Pair:
     """Y = Z·Scale, where Z = X·r and r = 1/√(mean X² + ε): dX = r·(dZ - Z·mean(dZ·Z))."""
     X, scale, axes = required(node), required(node, 1), _last_axes(op, node)
-    wide, dY = widened(op, X), widened(op, dY)
+    wide, dY = op.widened(X), op.widened(dY)
     square = op.ReduceMean(op.Mul(wide, wide), axes)
     r = op.Reciprocal(op.Sqrt(op.Add(square, epsilon_of(node))))
-    Z, dZ = op.Mul(wide, r), op.Mul(dY, widened(op, scale))
+    Z, dZ = op.Mul(wide, r), op.Mul(dY, op.widened(scale))
     dX = op.Mul(r, op.Sub(dZ, op.Mul(Z, op.ReduceMean(op.Mul(dZ, Z), axes))))
     return op.cast(dX, X), op.cast(op.unbroadcast(op.Mul(dY, Z), scale), scale)
 
@@ -85,7 +84,7 @@ def group_normalization(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Tri
     So dX is what `Standard` says for dZ = dY·Scale, dScale = Σ dY·Z, dB = Σ dY.
     """
     X, scale, B = required(node), required(node, 1), required(node, 2)
-    data, dY = ranked(op, widened(op, X), widened(op, dY))
+    data, dY = ranked(op, op.widened(X), op.widened(dY))
     grouped = _grouped(op, node, data)
     standard = standardize(op, grouped, other_axes(grouped)[1:], epsilon_of(node))
     dZ = _grouped(op, node, op.Mul(dY, per_channel(op, scale, dY)))
@@ -104,13 +103,13 @@ def _grouped(op: GradientBuilder, node: ir.Node, data: ir.Value) -> ir.Value:
 def mean_variance_normalization(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = (X - mean)/σ over axes, see `Standard` for dX; where the deviation σ is 0 it is 0."""
     X, axes = required(node), node.attributes.get_ints("axes", [0, 2, 3])
-    data = widened(op, X)
+    data = op.widened(X)
     centred = op.Sub(data, op.ReduceMean(data, axes))
     variance = op.ReduceMean(op.Mul(centred, centred), axes)
     some = op.cast(variance, ir.DataType.BOOL)
     r = op.Where(some, op.Reciprocal(op.Sqrt(op.Where(some, variance, 1.0))), 0.0)
     standard = Standard(centred, op.Mul(centred, r), r, axes)
-    return op.cast(standard.gradient(op, widened(op, dY)), X)
+    return op.cast(standard.gradient(op, op.widened(dY)), X)
 
 
 @rule("LpNormalization")
@@ -137,7 +136,7 @@ def local_response_normalization(op: GradientBuilder, node: ir.Node, dY: ir.Valu
     X, size = required(node), node.attributes["size"].as_int()
     a = node.attributes.get_float("alpha", 1e-4) / size
     beta = node.attributes.get_float("beta", 0.75)
-    data, dY = ranked(op, widened(op, X), widened(op, dY))
+    data, dY = ranked(op, op.widened(X), op.widened(dY))
     before, after = (size - 1) // 2, size // 2
     squares = _sum_beside(op, op.Mul(data, data), before, after)
     S = op.Add(op.Mul(squares, a), node.attributes.get_float("bias", 1.0))

@@ -53,8 +53,9 @@ def max_unpool(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("AveragePool")
 def average_pool(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is a sum over a window divided by the number of its elements: dX adds up dY/number."""
-    window = input_window(node)
-    return _spread_evenly(op, node, op.Div(dY, _window_sizes(op, node, window, dY)), window)
+    window, wide = input_window(node), op.widened(dY)
+    share = op.Div(wide, _window_sizes(op, node, window, wide))
+    return op.cast(_spread_evenly(op, node, share, window), dY)
 
 
 @rule("LpPool")
@@ -64,7 +65,8 @@ def lp_pool(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     Where Y is 0 it is 0.
     """
     share = _norm_share(op, node, dY)
-    return _norm_slope(op, node, _spread_evenly(op, node, share, input_window(node)))
+    dX = _norm_slope(op, node, _spread_evenly(op, node, share, input_window(node)))
+    return op.cast(dX, dY)
 
 
 @rule("GlobalAveragePool")
@@ -72,7 +74,8 @@ def global_average_pool(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.
     """Y is the mean over all axes after the channels, so dX is dY/number of their elements."""
     X = required(node)
     count = op.ReduceProd(op.Shape(X, start=2), keepdims=0)
-    return op.expand(op.Div(dY, op.cast(count, dY)), X)
+    wide = op.widened(dY)
+    return op.expand(op.cast(op.Div(wide, op.cast(count, wide)), dY), X)
 
 
 @rule("GlobalMaxPool")
@@ -91,19 +94,20 @@ def global_lp_pool(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value
 
     Where Y is 0 it is 0.
     """
-    return _norm_slope(op, node, _norm_share(op, node, dY))
+    return op.cast(_norm_slope(op, node, _norm_share(op, node, dY)), dY)
 
 
 def _norm_share(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Return dY·Y^(1-p), and dY where Y is 0."""
-    Y, p = node.outputs[0], node.attributes.get_int("p", 2)
+    Y, p = op.widened(node.outputs[0]), node.attributes.get_int("p", 2)
+    dY = op.widened(dY)
     safe = op.Where(op.cast(Y, ir.DataType.BOOL), Y, 1.0)
     return dY if p == 1 else op.Div(dY, safe if p == 2 else op.Pow(safe, float(p - 1)))
 
 
 def _norm_slope(op: GradientBuilder, node: ir.Node, share: ir.Value) -> ir.Value:
     """Return share·|X|^(p-1)·sign(X)."""
-    X, p = required(node), node.attributes.get_int("p", 2)
+    X, p = op.widened(required(node)), node.attributes.get_int("p", 2)
     if p == 1:
         return op.Mul(share, op.Sign(X))
     power = X if p == 2 else op.Mul(X, op.Pow(op.Abs(X), float(p - 2)))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
-from whileback.graph.builder import Builder, Operand
+from whileback.graph.builder import Operand
 from whileback.graph.shapes import rank
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "ranked",
     "standardize",
     "sum_per_channel",
-    "widened",
 ]
 
 
@@ -57,12 +56,6 @@ def standardize(op: GradientBuilder, X: ir.Value, axes: Operand, epsilon: float)
 def epsilon_of(node: ir.Node) -> float:
     """Return what the node adds to a variance."""
     return node.attributes.get_float("epsilon", 1e-5)
-
-
-def widened(op: Builder, value: ir.Value) -> ir.Value:
-    """Return the value in a type in which sums of squares do not overflow."""
-    narrow = value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-    return op.cast(value, ir.DataType.FLOAT) if narrow else value
 
 
 def ranked(op: GradientBuilder, *data: ir.Value) -> list[ir.Value]:

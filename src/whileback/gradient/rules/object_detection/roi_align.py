@@ -11,7 +11,6 @@ import onnx_ir as ir
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.definition import by_definition
-from whileback.gradient.rules.nn.standard import widened
 from whileback.gradient.rules.sampling import Taps, linear, pixels, weighted
 from whileback.graph.builder import Builder
 
@@ -30,7 +29,7 @@ def roi_align(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Sequence[ir.V
 def _define(
     op: GradientBuilder, node: ir.Node, X: ir.Value, rois: ir.Value, batch_indices: ir.Value
 ) -> ir.Value:
-    images, regions = widened(op, X), widened(op, rois)
+    images, regions = op.widened(X), op.widened(rois)
     sides = [_side(op, node, regions, axis, op.dim(X, 2 + axis)) for axis in (0, 1)]
     first = op.Reshape(batch_indices, [-1, 1, 1, 1, 1])
     places = [side.taps.places for side in sides]

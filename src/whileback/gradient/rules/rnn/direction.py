@@ -56,9 +56,10 @@ class Gate:
 
     @classmethod
     def of(cls, op: GradientBuilder, z: ir.Value, function: Activation) -> Gate:
-        """Apply the function to z."""
-        value = function.value(op, z)
-        return cls(value, function.slope(op, z, value))
+        """Apply the function to z; a slope is not made of a value that was rounded to 16 bits."""
+        wide = op.widened(z)
+        value = function.value(op, wide)
+        return cls(op.cast(value, z), op.cast(function.slope(op, wide, value), z))
 
 
 @dataclass(frozen=True)

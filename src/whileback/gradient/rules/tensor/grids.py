@@ -11,7 +11,6 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.definition import by_definition
 from whileback.gradient.rules.inputs import required
-from whileback.gradient.rules.nn.standard import widened
 from whileback.gradient.rules.sampling import (
     Taps,
     cubic,
@@ -45,7 +44,7 @@ def grid_sample(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Sequence[ir
 
 def _samples(op: GradientBuilder, node: ir.Node, X: ir.Value, grid: ir.Value) -> ir.Value:
     axes = _count_axes(node)
-    images, points = widened(op, X), widened(op, grid)
+    images, points = op.widened(X), op.widened(grid)
     columns = op.emit("Split", [points], {"axis": -1, "num_outputs": axes}, outputs=axes)
     taps = [
         _taps(op, node, op.Squeeze(column, [-1]), op.dim(X, 2 + axis))
@@ -109,7 +108,7 @@ def affine_grid(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     The points x[o] are what the operator itself makes of the unit matrix.
     """
     theta, size = required(node), required(node, 1)
-    wide, axes = widened(op, dY), op.dim(theta, 1)
+    wide, axes = op.widened(dY), op.dim(theta, 1)
     zeros = op.Expand(op.constant(0, wide.dtype), op.Concat(axes, op.dim(theta, 2), axis=0))
     one = op.Concat([1], op.Slice(size, [1], [2**31]), axis=0)
     aligned = node.attributes.get_int("align_corners", 0)

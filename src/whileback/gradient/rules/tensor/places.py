@@ -11,9 +11,6 @@ from whileback.graph.shapes import rank, reshape_target, size
 
 __all__ = ["add_at", "add_rows_at", "pad_along", "put_back", "put_back_along"]
 
-# ONNX Runtime 1.32 cannot add up elements of these types while it scatters them.
-_NARROW = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-
 
 def add_at(op: Builder, shape: ir.Value, indices: ir.Value, dY: ir.Value, axis: int) -> ir.Value:
     """Return zeros of a shape with every element of dY added at its index along the axis.
@@ -21,7 +18,7 @@ def add_at(op: Builder, shape: ir.Value, indices: ir.Value, dY: ir.Value, axis: 
     This is `ScatterElements`, never `ScatterND`: ONNX Runtime 1.32 loses what several of its
     threads add to one place.
     """
-    wide = op.cast(dY, ir.DataType.FLOAT) if dY.dtype in _NARROW else dY
+    wide = op.widened(dY)
     zeros = op.Expand(op.constant(0, wide.dtype), shape)
     total = op.ScatterElements(zeros, indices, wide, axis=axis, reduction="add")
     return op.cast(total, dY)

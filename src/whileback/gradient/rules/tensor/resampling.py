@@ -12,7 +12,6 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.rules.inputs import optional, required
-from whileback.gradient.rules.nn.standard import widened
 from whileback.gradient.rules.sampling import Taps, cubic, inside, linear
 from whileback.graph.builder import Builder
 from whileback.graph.shapes import rank, size, static_shape
@@ -69,7 +68,7 @@ def resampled(
     sizes: ir.Value | None = None,
 ) -> ir.Value:
     """Return the output of a `Resize` node, given its inputs, by operators that have rules."""
-    Y, outside, count = widened(op, X), op.constant(False), rank_of(node) or 0
+    Y, outside, count = op.widened(X), op.constant(False), rank_of(node) or 0
     for axis, line in zip(resized_axes(node), _lines(op, node, X, roi, scales, sizes), strict=True):
         points = _points(op, node, line)
         taps = _taps(op, node, line, points)
