@@ -63,7 +63,18 @@ class ArgumentError(WhilebackError, ValueError):
 
 
 class EngineError(WhilebackError):
-    """A runtime refused or failed to run a model; its own error is chained."""
+    """A runtime refused or failed to run a model; its own error is chained.
+
+    Attributes:
+        node: the name of the node at fault, empty if the runtime does not tell.
+        reason: what is wrong with what the node is given; empty if the runtime lacks its operator
+            for the types.
+    """
+
+    def __init__(self, message: str, node: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.node = node
+        self.reason = reason
 
 
 class WhilebackWarning(UserWarning):

@@ -92,3 +92,12 @@ def test_all_operators_that_cannot_be_read_are_listed() -> None:
     assert str(caught.value) == (
         "Net 'n' has 5 operators of 3 types that cannot be read: Nested (1), NoSuch (3), Other (1)."
     )
+
+
+@pytest.mark.parametrize("strings", [["a", "é"], [b"a", "é".encode()]])
+def test_strings_among_the_weights(strings: list[str]) -> None:
+    net = NetDef(name="n", op=[OperatorDef(type="Copy", input=["s"], output=["y"])])
+    net.op.add(type="Relu", input=["x"], output=["z"])
+    model = convert(net, {"s": np.array(strings, object)}, inputs={"x": (1,)})
+    onnx.checker.check_model(model, full_check=True)
+    assert compile(model)(x=[1])["y"].tolist() == ["a", "é"]

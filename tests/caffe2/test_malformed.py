@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -17,6 +18,7 @@ from whileback.caffe2 import (
     Workspace,
     add_gradient_operators,
     convert,
+    initial_blobs,
     save,
 )
 from whileback.caffe2.operators.registry import gradient_operators, lowerings
@@ -142,3 +144,126 @@ def test_shapes_that_onnx_refuses(op_type: str, shapes: list[tuple[int, ...]]) -
     specs = {name: TensorSpec(FLOAT, shape) for name, shape in zip(names, shapes, strict=True)}
     said = refusal(lambda: read(NetDef(name="n", op=[op]), specs))
     assert said.startswith(f"{op_type} (writes 'y') cannot be computed with the inputs 'x0' FLOAT")
+
+
+def ran(net: NetDef, **blobs: object) -> str:
+    """What a net is refused with when it runs; its blobs are then what they were."""
+    ws = Workspace()
+    for name, value in blobs.items():
+        ws.feed(name, value)
+    said = refusal(lambda: ws.run(net))
+    assert ws.blobs() == sorted(blobs)
+    return said
+
+
+def gather() -> OperatorDef:
+    return OperatorDef(type="Gather", input=["x", "i"], output=["y"])
+
+
+def test_an_operator_that_fails_when_the_net_runs() -> None:
+    net = NetDef(name="n", op=[OperatorDef(type="Relu", input=["x"], output=["x"]), gather()])
+    assert ran(net, x=np.zeros((3, 4)).astype(np.float32), i=[7]) == (
+        "Gather (writes 'y') fails with what its blobs hold: indices element out of data bounds, "
+        "idx=7 must be within the inclusive range [-3,2]. Correct them, or the operator."
+    )
+
+
+@pytest.mark.parametrize("control", ["If", "While"])
+def test_an_operator_that_fails_inside_another(control: str) -> None:
+    inner = NetDef(name="inner", op=[gather()])
+    inner.op.add(type="Not", input=["c"], output=["c"])
+    op = OperatorDef(type=control, input=["c"])
+    op.arg.add(name="then_net" if control == "If" else "loop_net").n.CopyFrom(inner)
+    said = ran(NetDef(name="n", op=[op]), x=[1.0], i=[7], c=True, y=[1.0])
+    assert said.startswith("Gather (writes 'y') fails with what its blobs hold: indices element")
+
+
+def test_one_of_several_operators_that_write_a_blob() -> None:
+    net = NetDef(name="n", op=[OperatorDef(type="Copy", input=["x"], output=["y"]), gather()])
+    assert ran(net, x=[1.0], i=[7]).startswith("Copy (writes 'y') or Gather (writes 'y') fails")
+
+
+def test_an_init_net_that_fails() -> None:
+    shape, values = Argument(name="shape", ints=[1]), Argument(name="values", ints=[7])
+    net = NetDef(name="n")
+    net.op.add(type="UniformFill", output=["x"], arg=[shape])
+    net.op.add(type="GivenTensorInt64Fill", output=["i"], arg=[shape, values])
+    net.op.append(gather())
+    said = refusal(lambda: initial_blobs(net))
+    assert said.startswith("Gather (writes 'y') fails with what its blobs hold: indices element")
+
+
+def test_types_that_the_runtime_lacks() -> None:
+    net = NetDef(name="n", op=[OperatorDef(type="Acos", input=["x"], output=["y"])])
+    assert ran(net, x=np.zeros(2)) == (
+        "Acos (writes 'y') cannot be run on tensors of these types: ONNX Runtime refuses model "
+        "'n': Could not find an implementation for Acos(7) node with name 'y/Acos'."
+    )
+
+
+def test_strings_that_are_no_text() -> None:
+    op = OperatorDef(type="GivenTensorStringFill", output=["s"])
+    op.arg.add(name="shape", ints=[1])
+    op.arg.add(name="values", strings=[b"\xff"])
+    assert refusal(lambda: read(NetDef(name="n", op=[op]), {})) == (
+        "GivenTensorStringFill (writes 's') cannot be read: b'\\xff' is no UTF-8, and ONNX has no "
+        "other strings"
+    )
+    net = NetDef(name="n", op=[OperatorDef(type="Copy", input=["s"], output=["y"])])
+    bad = np.array([b"\xff"], object)
+    for run in (
+        lambda: Workspace().feed("s", bad),
+        lambda: convert(net, {"s": bad}, inputs={"x": (1,)}),
+        lambda: read(net, {}, {"s": bad}),
+    ):
+        assert refusal(run) == (
+            "Blob 's' cannot hold b'\\xff': it is no UTF-8, and ONNX has no other strings."
+        )
+
+
+def test_rows_of_different_lengths() -> None:
+    assert refusal(lambda: Workspace().feed("x", [[1], [2, 3]])) == (
+        "Blob 'x' cannot hold [[1], [2, 3]]: its rows are of different lengths."
+    )
+
+
+@pytest.mark.parametrize("dim", [-1, 2**63, 1.5, ""])
+def test_sizes_that_no_input_has(dim: object) -> None:
+    net = NetDef(name="n", op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
+    assert refusal(lambda: convert(net, inputs={"x": (2, dim)})) == (
+        f"{dim!r} is no size of an input; give a number from 0 on, or a name if it may vary."
+    )
+
+
+def test_types_that_no_input_has() -> None:
+    said = refusal(lambda: TensorSpec("FLOAT", (2,)))
+    assert said == "'FLOAT' is no type; give one such as ir.DataType.FLOAT."
+
+
+def test_plans_nested_beyond_all_measure() -> None:
+    plan = PlanDef(name="p")
+    step = plan.execution_step.add(name="s")
+    for _ in range(10000):
+        step = step.substep.add(name="s")
+    assert refusal(lambda: Workspace().run(plan)) == (
+        "Step 's' stands inside more than 100 steps. Flatten the plan."
+    )
+
+
+def test_more_lengths_than_outputs() -> None:
+    op = OperatorDef(type="GatherRangesToDense", input=["x", "r"], output=["y"])
+    op.arg.add(name="lengths", ints=range(30000))
+    inputs = {"x": TensorSpec(FLOAT, (8,)), "r": TensorSpec(ir.DataType.INT32, (2, 2, 2))}
+    assert refusal(lambda: read(NetDef(name="n", op=[op]), inputs)) == (
+        "GatherRangesToDense (writes 'y') has 1 outputs, but 30000 'lengths'; each output needs "
+        "one."
+    )
+
+
+def test_lengths_that_are_split_into_nothing() -> None:
+    op = OperatorDef(type="LengthsSplit", input=["l"], output=["y"])
+    op.arg.add(name="n_split", i=0)
+    inputs = {"l": TensorSpec(ir.DataType.INT32, (3,))}
+    assert refusal(lambda: read(NetDef(name="n", op=[op]), inputs)) == (
+        "LengthsSplit (writes 'y') has 'n_split' 0; it must be 1 or more."
+    )

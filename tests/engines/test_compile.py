@@ -172,6 +172,21 @@ def test_refused_models_and_failing_nodes_are_named():
         "Add node. Name:'a' Status Message: "
     )
     assert error.value.__cause__ is not None
+    assert error.value.node == "a"
+    assert str(error.value).endswith(f"Status Message: {error.value.reason}")
+
+
+def test_nodes_at_fault_before_a_model_runs():
+    for text, node, reason in (
+        ("(double[N] x) => (double[N] y)", "f", ""),
+        ("(float[2] x, float[3] w) => (float[K] y)", "g", "[ShapeInferenceError] Incompatible"),
+    ):
+        operator = "Acos(x)" if node == "f" else "Add(x, w)"
+        with pytest.raises(EngineError) as error:
+            compile(header(text, f"[{node}] y = {operator}"))
+        assert error.value.node == node
+        assert error.value.reason.startswith(reason)
+        assert bool(error.value.reason) == bool(reason)
 
 
 def test_arguments_are_checked():

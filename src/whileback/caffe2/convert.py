@@ -10,11 +10,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from whileback.caffe2.arrays import blob_array
 from whileback.caffe2.reading import TensorSpec, read
+from whileback.caffe2.reading.misfits import failure
 from whileback.caffe2.reading.nets import parse
 from whileback.caffe2.reading.read import BLOBS_KEY
 from whileback.engines import compile
-from whileback.errors import ArgumentError, NetDefError, nearest
+from whileback.errors import ArgumentError, EngineError, NetDefError, nearest
 from whileback.formats import caffe2, to_proto
 from whileback.formats.caffe2.arguments import subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef
@@ -113,7 +115,7 @@ def initial_blobs(init: Init) -> dict[str, np.ndarray]:
     Raises: as `convert`; EngineError if the net must be run and ONNX Runtime is not installed.
     """
     if isinstance(init, Mapping):
-        return dict(init)
+        return {name: blob_array(name, value) for name, value in init.items()}
     if isinstance(init, NetDef):
         return _run(init)
     try:
@@ -129,7 +131,10 @@ def _run(net: NetDef) -> dict[str, np.ndarray]:
     values = {str(value.name): _constant(value) for value in reading.model.graph.outputs}
     found = {name: array for name, array in values.items() if array is not None}
     if len(found) < len(values):
-        found = compile(reading.model)()
+        try:
+            found = compile(reading.model)()
+        except EngineError as error:
+            raise failure(parse(net), error) from error
     return {blob: found[name] for blob, name in reading.outputs.items()}
 
 

@@ -10,6 +10,8 @@ from whileback.formats.caffe2.caffe2_pb2 import ExecutionStep, NetDef, PlanDef
 
 __all__ = ["run_plan"]
 
+# More steps inside each other than any message can hold.
+DEEPEST = 100
 _UNSUPPORTED = ("only_once", "run_every_ms", "create_workspace", "num_concurrent_instances")
 
 
@@ -36,22 +38,30 @@ def run_plan(plan: PlanDef, run: Callable[[NetDef], None], stops: Callable[[str]
         _run(step, nets, run, stops)
 
 
-def _check(step: ExecutionStep, nets: dict[str, NetDef]) -> None:
+def _check(step: ExecutionStep, nets: dict[str, NetDef], depth: int = 0) -> None:
     where = f"Step '{step.name}'"
+    _check_supported(step, where, depth)
     if step.substep and step.network:
         raise NetDefError(
             f"{where} has both nets and steps. Put the nets into a step of their own."
         )
     if step.should_stop_blob and step.HasField("num_iter"):
         raise NetDefError(f"{where} has both 'num_iter' and 'should_stop_blob'. Leave one out.")
-    for name in _UNSUPPORTED:
-        if getattr(step, name):
-            raise UnsupportedError(f"{where} asks for '{name}', which is not supported.")
     for name in step.network:
         if name not in nets:
             raise NetDefError(f"{where} runs net '{name}', which the plan does not have.")
     for inner in step.substep:
-        _check(inner, nets)
+        _check(inner, nets, depth + 1)
+
+
+def _check_supported(step: ExecutionStep, where: str, depth: int) -> None:
+    if depth > DEEPEST:
+        raise UnsupportedError(
+            f"{where} stands inside more than {DEEPEST} steps. Flatten the plan."
+        )
+    for name in _UNSUPPORTED:
+        if getattr(step, name):
+            raise UnsupportedError(f"{where} asks for '{name}', which is not supported.")
 
 
 def _run(

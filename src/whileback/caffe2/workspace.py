@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from whileback.caffe2.arrays import blob_array
 from whileback.caffe2.plan import run_plan
 from whileback.caffe2.reading import Reading, TensorSpec, read
+from whileback.caffe2.reading.misfits import failure
 from whileback.caffe2.reading.nets import parse
 from whileback.engines import Compiled, compile
-from whileback.errors import ArgumentError, NetDefError, nearest
+from whileback.errors import ArgumentError, EngineError, NetDefError, nearest
 from whileback.formats.caffe2 import load
 from whileback.formats.caffe2.arguments import label, subnets
 from whileback.formats.caffe2.caffe2_pb2 import NetDef, OperatorDef, PlanDef
@@ -57,7 +59,7 @@ class Workspace:
         >>> ws.fetch("words").tolist()
         ['one', 'two']
         """
-        self._tensors[name] = _array(name, value)
+        self._tensors[name] = blob_array(name, value)
         self._others.pop(name, None)
 
     def fetch(self, name: str) -> np.ndarray:
@@ -93,7 +95,8 @@ class Workspace:
             ArgumentError: the net reads a blob that the workspace does not have.
             UnsupportedError: operators that cannot be run; all are listed, with their counts.
             NetDefError: the net is malformed, or does not fit its blobs.
-            EngineError: the runtime failed. The blobs are what they were before the net.
+            EngineError: the runtime failed, and does not tell where. After any error the blobs
+                are what they were before the net.
 
         A net that trains is run as often as it takes:
 
@@ -130,8 +133,11 @@ class Workspace:
             self._nets[key] = _Net(net)
         known = self._nets[key]
         self._require(known)
-        program = known.program(self._tensors)
-        results = program.run(self._tensors)
+        try:
+            program = known.program(self._tensors)
+            results = program.run(self._tensors)
+        except EngineError as error:
+            raise failure(known.block, error) from error
         for blob, output in program.outputs.items():
             self._tensors[blob] = results[output]
             self._others.pop(blob, None)
@@ -173,7 +179,7 @@ class _Net:
     """A net that has run, compiled for each set of types and shapes that it has run with."""
 
     def __init__(self, net: NetDef) -> None:
-        parse(net)
+        self.block = parse(net)
         self.net = NetDef()
         self.net.CopyFrom(net)
         del self.net.external_output[:]  # What it writes is all wanted.
@@ -204,27 +210,3 @@ def _inside(op: OperatorDef) -> Iterator[str]:
     for _, net in subnets(op):
         for inner in net.op:
             yield from (*inner.input, *inner.output, *_inside(inner))
-
-
-def _array(name: str, value: Any) -> np.ndarray:
-    """Return a copy as an array that a blob can hold."""
-    given = np.array(value, None if hasattr(value, "dtype") else object)
-    texts = any(isinstance(each, (str, bytes)) for each in given.flat)
-    empty = not given.size and hasattr(value, "dtype") and given.dtype.kind == "O"
-    if given.dtype.kind in "SU" or texts or empty:
-        return _strings(name, given)
-    array = given if hasattr(value, "dtype") else np.array(value)
-    if array is not given and array.dtype == np.float64:
-        array = array.astype(np.float32)
-    if array.dtype.kind not in "biufV":
-        raise ArgumentError(f"Blob '{name}' cannot hold {value!r}: give an array of numbers.")
-    return array
-
-
-def _strings(name: str, array: np.ndarray) -> np.ndarray:
-    """Return an array of Python's strings."""
-    texts = [each.decode() if isinstance(each, bytes) else each for each in array.flat]
-    for each in texts:
-        if not isinstance(each, str):
-            raise ArgumentError(f"Blob '{name}' cannot hold {each!r} among strings.")
-    return np.array(texts, object).reshape(array.shape)

@@ -27,6 +27,12 @@ _LEVELS = {
 }
 _NUMPY_FLOATS = (ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE)
 _ONLY_FATAL = 4
+# Messages that tell which node is at fault; of nodes inside each other the innermost comes last.
+_BLAMES = (
+    re.compile(r".*Name: ?'(?P<node>[^']+)' Status Message: (?P<reason>.*)", re.DOTALL),
+    re.compile(r".*Node ?\((?P<node>.+?)\) Op \(\w+\) (?P<reason>.*)", re.DOTALL),
+    re.compile(r"Could not find an implementation for .* name '(?P<node>.+)'(?P<reason>)"),
+)
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
@@ -55,7 +61,7 @@ def load(
     try:
         session = runtime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise EngineError(f"ONNX Runtime refuses model {source.name!r}: {_text(error)}") from error
+        raise _error(f"ONNX Runtime refuses model {source.name!r}", error) from error
     return _Session(runtime, session, source).run
 
 
@@ -120,9 +126,7 @@ class _Session:
                 return [_unwrap(result) for result in results]
             return self._session.run(None, arguments)  # type: ignore[no-any-return]
         except Exception as error:
-            raise EngineError(
-                f"ONNX Runtime failed to run model {self._name!r}: {_text(error)}"
-            ) from error
+            raise _error(f"ONNX Runtime failed to run model {self._name!r}", error) from error
 
     def _wrap(self, array: np.ndarray) -> Any:
         dtype = ir.DataType.from_numpy(array.dtype)
@@ -171,8 +175,10 @@ def _unwrap(result: Any) -> Any:
     return raw.copy().view(dtype.numpy()).reshape(shape)
 
 
-def _text(error: Exception) -> str:
-    """Return the runtime's message without its code and the path in its own sources."""
-    return re.sub(
+def _error(what: str, error: Exception) -> EngineError:
+    """Return an error with the runtime's message, without its code and paths in its sources."""
+    text = re.sub(
         r"\[ONNXRuntimeError\] : \d+ : \w+ : |/onnxruntime_src/\S+ ", "", str(error)
     ).strip()
+    match = next(filter(None, (pattern.match(text) for pattern in _BLAMES)), None)
+    return EngineError(f"{what}: {text}", **(match.groupdict() if match else {}))

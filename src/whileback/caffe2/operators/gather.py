@@ -24,7 +24,8 @@ from whileback.caffe2.operators.rows import (
 )
 from whileback.caffe2.operators.shapes import checked_count
 from whileback.caffe2.reading.emitter import Emitter
-from whileback.formats.caffe2.arguments import Arguments
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import Arguments, label
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
 
 
@@ -152,6 +153,11 @@ def gather_ranges_to_dense(op: Emitter, node: Operator) -> list[ir.Value]:
     key = node.optional(2)
     first, lengths = _parts(op, ranges)
     widths = [checked_count(node, "lengths", n, least=0) for n in node.args.ints("lengths")]
+    if len(widths) != len(node.outputs):
+        raise NetDefError(
+            f"{label(node.proto)} has {len(node.outputs)} outputs, but {len(widths)} 'lengths'; "
+            "each output needs one."
+        )
     return [
         _feature(op, X, key, op.Gather(first, j, axis=1), op.Gather(lengths, j, axis=1), length)
         for j, length in enumerate(widths)
@@ -162,7 +168,7 @@ def _feature(
     op: Emitter, X: ir.Value, key: ir.Value | None, first: ir.Value, lengths: ir.Value, width: int
 ) -> ir.Value:
     """Return one feature, [examples, width]."""
-    own = op.Add(op.Unsqueeze(first, [1]), list(range(width)))
+    own = op.Add(op.Unsqueeze(first, [1]), op.arange(op.constant([width])))
     right = op.Unsqueeze(op.Equal(lengths, width), [1])
     places = op.Where(right, own, op.dim(X, 0))
     if key is not None:

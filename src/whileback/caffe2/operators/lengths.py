@@ -24,6 +24,7 @@ from whileback.caffe2.operators.rows import (
     starts,
     wide,
 )
+from whileback.caffe2.operators.shapes import count_argument
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.arguments import Arguments
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef, TensorProto
@@ -100,7 +101,7 @@ def lengths_split(op: Emitter, node: Operator) -> ir.Value:
     """Every length becomes n nearly equal ones, the larger ones first."""
     (lengths,) = node.tensors(1)
     given = node.optional(1)
-    n = op.constant(node.args.int("n_split")) if given is None else wide(op, given)
+    n = op.constant(count_argument(node, "n_split")) if given is None else wide(op, given)
     n = op.Reshape(n, [1])
     each = op.Unsqueeze(wide(op, lengths), [1])
     extra = op.Less(op.arange(n), op.Mod(each, n))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from whileback.errors import GraphError
+from whileback.errors import GraphError, UnsupportedError
 from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.backward import GradientBuilder, backward_apart
 from whileback.graph.builder import Builder
@@ -48,10 +48,18 @@ class Emitter(Builder):
             raise GraphError(f"ONNX's {node.op_type}: {wrong}")
 
     def constant(self, data: Any, dtype: ir.DataType | None = None) -> ir.Value:
-        """Return a constant, as `Builder` does. Raises: GraphError for a number as a STRING."""
+        """Return a constant, as `Builder` does.
+
+        Raises:
+            GraphError: a number as a STRING.
+            UnsupportedError: bytes that are no text.
+        """
         if dtype == ir.DataType.STRING and not isinstance(data, str | bytes):
             raise GraphError(f"{data!r} is no string")
-        return super().constant(data, dtype)
+        array = np.asarray(data)
+        for each in array.flat if array.dtype.kind in "OS" else ():
+            _require_text(each)
+        return super().constant(array, dtype)
 
     def find_sizes(self) -> None:
         """Note where the sizes of the graph's inputs are found that symbols stand for."""
@@ -178,6 +186,13 @@ class Emitter(Builder):
                 )
         backward_apart(op, self, own, known)
         return [known[value] if value in known else self.zeros_like(value) for value in own]
+
+
+def _require_text(data: str | bytes) -> None:
+    try:
+        data.encode() if isinstance(data, str) else data.decode()
+    except UnicodeError:
+        raise UnsupportedError(f"{data!r} is no UTF-8, and ONNX has no other strings") from None
 
 
 def _different(a: ir.Shape | None, b: ir.Shape | None) -> bool:

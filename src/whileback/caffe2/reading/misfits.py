@@ -1,14 +1,15 @@
-"""What is said of an operator that does not fit what it was given."""
+"""What is said of an operator that does not fit what it was given, when read or when run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whileback.errors import NetDefError, WhilebackError
+from whileback.caffe2.reading.nets import Block
+from whileback.errors import EngineError, NetDefError, UnsupportedError, WhilebackError
 from whileback.formats.caffe2.arguments import label
 from whileback.formats.caffe2.caffe2_pb2 import Argument, OperatorDef
 
-__all__ = ["misfit"]
+__all__ = ["failure", "misfit"]
 
 # A longer list is said by its length.
 _SHOWN = 8
@@ -29,6 +30,25 @@ def misfit(op: OperatorDef, verb: str, inputs: Iterable[str], error: Exception) 
         f"{label(op)} cannot be {verb} with the inputs {', '.join(inputs) or 'none'} and the "
         f"arguments {', '.join(args) or 'none'}: they do not fit each other{reason}. Correct them, "
         "or the shapes of the net's inputs."
+    )
+
+
+def failure(block: Block, error: EngineError) -> WhilebackError:
+    """Return the error that tells which operators of a net the runtime failed at.
+
+    Nodes are named after the blobs that they are emitted for. Where the runtime tells of no node,
+    its error is all that can be said.
+    """
+    ops = [step.proto for step in block.walk() if not step.nets]
+    blobs = {name for op in ops for name in op.output if error.node.startswith(f"{name}/")}
+    if not blobs:
+        return error
+    blob = max(blobs, key=len)
+    writers = " or ".join(dict.fromkeys(label(op) for op in ops if blob in op.output))
+    if not error.reason:
+        return UnsupportedError(f"{writers} cannot be run on tensors of these types: {error}.")
+    return NetDefError(
+        f"{writers} fails with what its blobs hold: {error.reason}. Correct them, or the operator."
     )
 
 

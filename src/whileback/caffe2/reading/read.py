@@ -6,11 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import onnx_ir as ir
 
 from whileback.caffe2 import operators as _registered  # noqa: F401
+from whileback.caffe2.arrays import blob_tensor
 from whileback.caffe2.operators.registry import lowerings
 from whileback.caffe2.reading import branches as _branches  # noqa: F401
 from whileback.caffe2.reading import counters as _counters  # noqa: F401
@@ -35,6 +37,7 @@ __all__ = ["BLOBS_KEY", "Reading", "TensorSpec", "read"]
 
 OPSET = 21
 IR_VERSION = 10
+LARGEST_SIZE = 2**63 - 1
 # Where a model remembers which value is the last one of each blob.
 BLOBS_KEY = "whileback.blobs"
 
@@ -44,10 +47,23 @@ class TensorSpec:
     """The type and the shape of an input; a name stands for a size that may vary.
 
     `shape` is None where even the rank is not known.
+
+    Raises: ArgumentError if the type is none, or a size is no number from 0 on and no name.
     """
 
     dtype: ir.DataType
     shape: Sequence[int | str] | None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dtype, ir.DataType):
+            raise ArgumentError(f"{self.dtype!r} is no type; give one such as ir.DataType.FLOAT.")
+        for dim in self.shape or ():
+            is_size = isinstance(dim, Integral) and 0 <= dim <= LARGEST_SIZE
+            if not is_size and not (isinstance(dim, str) and dim):
+                raise ArgumentError(
+                    f"{dim!r} is no size of an input; give a number from 0 on, or a name if it "
+                    "may vary."
+                )
 
     @classmethod
     def of(cls, array: np.ndarray) -> TensorSpec:
@@ -152,7 +168,7 @@ def _begun(
         graph.inputs.append(value)
         reader.state[reader.cell(name)] = value
     for name, array in constants.items():
-        tensor = ir.tensor(array, name=name)
+        tensor = blob_tensor(name, array)
         value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), const_value=tensor)
         value.shape = ir.Shape(array.shape)
         graph.register_initializer(value)
