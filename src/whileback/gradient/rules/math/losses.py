@@ -61,11 +61,11 @@ class _Loss:
         return self.op.cast(self.op.Mul(self.op.Neg(self._share(dL)), self.factors), dL)
 
     def to_weights(self, dL: ir.Value) -> ir.Value | None:
-        """dw = -Σ P·dL over the elements with the label, and for a mean -Σ (P + L)·dL."""
+        """dw = -Σ P·dL over the elements with the label; for a mean, of P less its mean, -L."""
         if self.class_weights is None or self.weights not in self.op.active:
             return None
         op, mean = self.op, self.reduction == "mean"
-        P = op.Add(self.P, op.widened(self.node.outputs[0])) if mean else self.P
+        P = op.Sub(self.P, self._mean()) if mean else self.P
         each = op.Mul(P, self._share(dL))
         picked = op.unbroadcast(op.Where(self.chosen, each, 0.0), self.class_weights)
         return op.cast(op.Neg(op.reshape(picked, self.weights)), dL)
@@ -95,6 +95,15 @@ class _Loss:
             return op.Unsqueeze(dL, [1])
         if self.reduction == "sum":
             return dL
+        return op.Div(dL, self._total())
+
+    def _mean(self) -> ir.Value:
+        """Return -L, which is not rounded to 16 bits as L is."""
+        op = self.op
+        return op.Div(op.ReduceSum(op.Mul(self.P, self.factors), keepdims=0), self._total())
+
+    def _total(self) -> ir.Value:
+        """Return Σ w, or 1 where that is 0."""
+        op = self.op
         total = op.ReduceSum(self.factors, keepdims=0)
-        some = op.cast(total, ir.DataType.BOOL)
-        return op.Div(dL, op.Where(some, total, 1.0))
+        return op.Where(op.cast(total, ir.DataType.BOOL), total, 1.0)

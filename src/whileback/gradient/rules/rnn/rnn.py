@@ -10,6 +10,7 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.rnn.direction import Direction, Gradients, Values
 from whileback.gradient.rules.rnn.layer import Layer
+from whileback.graph.shapes import HALVES
 
 __all__ = ["rnn"]
 
@@ -38,9 +39,12 @@ def _backward(d: Direction) -> Gradients:
 
 
 def _slope(d: Direction) -> ir.Value:
-    """Return the slopes of the activation function at all steps, from its values if they tell."""
+    """Return the slopes of the activation function at all steps, from its values if they tell.
+
+    Of 16 bits, those near saturation do not.
+    """
     (f,) = d.activations
-    if not d.clip and not f.slope_needs_argument:
+    if not d.clip and not f.slope_needs_argument and d.Y.dtype not in HALVES:
         return d.where_valid(f.slope(d.op, d.Y, d.Y))
     sums = d.product(d.found, d.R, d.product(d.X, d.W, d.op.add(*d.biases)))
     return d.where_valid(d.gate(d.stack(sums, 1), f).slope)
