@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup demo test corpus lint bench clean
+.PHONY: setup demo test corpus lint bench bench-memory clean
 
 setup: $(VENV)/ready
 
@@ -37,6 +37,9 @@ bench: setup
 	$(BIN)/python benchmarks/loops.py
 	$(BIN)/python benchmarks/lstm.py
 	$(BIN)/python benchmarks/generation.py
+
+bench-memory: setup
+	$(BIN)/python benchmarks/memory.py
 
 clean:
 	rm -rf $(VENV) build dist .downloads demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -38,7 +38,11 @@ def compile(
         engine: `"onnxruntime"`, or `"reference"`, which is slow and evaluates with NumPy.
         base_dir: the folder of a ModelProto's external data, if it has any.
         options: for `"onnxruntime"`: `optimization` (`"disabled"`, `"basic"`, `"extended"`,
-            `"all"`) and `threads` (0: as many as there are cores).
+            `"all"`), `threads` (0: as many as there are cores), and `flush`: whether numbers
+            below 1e-38 (2e-308 in float64) count as zero. Gradients that vanish in a long loop
+            end there, where some processors are 20 times as slow. ONNX Runtime takes that from
+            the first session of a process, and then the thread that made it, NumPy included,
+            computes so from there on.
 
     Raises:
         ArgumentError: the engine is unknown.

@@ -37,7 +37,7 @@ _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 def load(
-    source: Source, /, *, optimization: str = "all", threads: int = 0
+    source: Source, /, *, optimization: str = "all", threads: int = 0, flush: bool = False
 ) -> Callable[[dict[str, Any]], Sequence[Any]]:
     """Return a function that runs the model in one ONNX Runtime session."""
     if optimization not in _LEVELS:
@@ -54,6 +54,8 @@ def load(
     )
     # Planning memory anew for every trip costs loops 5 to 10 % of their time.
     options.enable_mem_pattern = not any(is_loop(node) for node in walk(source.model.graph))
+    if flush:
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
     if source.model.opset_imports.get("", 0) > LAST_WITHOUT_OUTPUT_DTYPE:
         # ONNX Runtime 1.32 spoils pairs of INT8 that it moves and then turns into UINT8.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
