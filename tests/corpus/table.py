@@ -39,9 +39,10 @@ there are no differences, and what is not finite has none: then arguments beside
 are used. What a `Dropout` drew is held fixed. Sequences and optionals are made of tensors, and
 taken apart into tensors.
 
-**Not differentiable** (n.d.): all gradients are zero, as the differences are, for the reason given
-below. **Engine**: neither ONNX Runtime nor NumPy runs the model itself. **Limit**: whileback has no
-gradient for it and says so, for the reason given below; no other models may be **refused**.
+**Not differentiable** (n.d.): all gradients are zero, as the differences are, or the model rounds and
+whileback makes no zeros unasked; for the reasons given below. **Engine**: neither ONNX Runtime nor
+NumPy runs the model itself. **Limit**: whileback has no gradient yet and says so, for the reasons
+given below; no other model may be **refused**.
 
 *Second order* judges the gradients of the gradients, with respect to inputs and cotangents. *Opset
 9* to *opset 21* judge the models in these opsets, as far as they can be had there: the nodes as
@@ -101,11 +102,15 @@ def _cell(counts: Counter[str]) -> str:
 
 def _reasons(verdicts: Verdicts) -> Iterator[str]:
     reasons = {
-        (cases()[name].operator, verdict.detail.removeprefix(f"{cases()[name].operator}: "))
+        (cases()[name].operator, _reason(verdict.detail, name))
         for (_, name), verdict in verdicts.items()
         if verdict is not None and verdict.status == "not differentiable"
     }
     yield from (f"* {operator}: {reason}" for operator, reason in sorted(reasons))
+
+
+def _reason(detail: str, name: str) -> str:
+    return _without_names(detail, name).removeprefix(f"{cases()[name].operator}: ")
 
 
 def _listed(verdicts: Verdicts, status: Status) -> Iterator[str]:
