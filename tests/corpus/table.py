@@ -39,10 +39,10 @@ there are no differences, and what is not finite has none: then arguments beside
 are used. What a `Dropout` drew is held fixed. Sequences and optionals are made of tensors, and
 taken apart into tensors.
 
-**Not differentiable** (n.d.): all gradients are zero, as the differences are, or the model rounds and
-whileback makes no zeros unasked; for the reasons given below. **Engine**: neither ONNX Runtime nor
-NumPy runs the model itself. **Limit**: whileback has no gradient yet and says so, for the reasons
-given below; no other model may be **refused**.
+**Not differentiable** (n.d.): all gradients are zero, as the differences are, or the model rounds
+and whileback makes no zeros unasked; for the reasons given below. **Engine**: neither ONNX Runtime
+nor NumPy runs the model itself. **Limit**: whileback has no gradient yet and says so, for the
+reasons given below; no other model may be **refused**.
 
 *Second order* judges the gradients of the gradients, with respect to inputs and cotangents. *Opset
 9* to *opset 21* judge the models in these opsets, as far as they can be had there: the nodes as
