@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-
 FLUSHED = """
 import numpy as np, onnx, whileback
 model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
