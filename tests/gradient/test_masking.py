@@ -36,3 +36,13 @@ def test_what_becomes_infinite_in_an_earlier_trip():
 
 def test_without_a_choice_nothing_is_masked():
     assert names("(float x) => (float y) { a = Exp(x) y = Relu(a) }") == set()
+
+
+def test_choices_among_whole_numbers_mask_nothing():
+    text = """(float x, int64 n) => (float y) {
+      one = Constant<value_int = 1>() most = Max(n, one)
+      y = Loop(most, "", x) <body = trip (int64 i, bool go, float v) => (bool on, float w) {
+        on = Identity(go) k = Min(i, n) f = Cast<to = 1>(k) w = Div(v, f)
+      }>
+    }"""
+    assert names(text) == set()

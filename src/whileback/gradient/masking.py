@@ -29,6 +29,9 @@ _PASSING = frozenset(
     "Squeeze Sub Sum Swish Tan Transpose Unsqueeze Where".split()
 )
 
+# What is counted with has no cotangents: to choose among such numbers masks nothing.
+_COUNTS = (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL)
+
 
 def masked(graph: ir.Graph) -> set[ir.Value]:
     """Return the values, in every scope, that may be infinite and that a choice may depend on.
@@ -60,4 +63,7 @@ def _extend(graph: ir.Graph, found: set[ir.Value]) -> None:
 
 def _chooses(node: ir.Node, inner: list[ir.Graph]) -> bool:
     within = (each for body in inner for each in walk(body))
-    return any(is_standard(each, *_CHOOSING) for each in (node, *within))
+    return any(
+        is_standard(each, *_CHOOSING) and each.outputs[0].dtype not in _COUNTS
+        for each in (node, *within)
+    )
