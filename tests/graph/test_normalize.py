@@ -133,3 +133,9 @@ def test_models_of_onnxs_own_tests(case: Any) -> None:
     assert list(got) == list(want)
     for name, value in want.items():
         np.testing.assert_equal(got[name], value)
+
+
+def test_casts_to_known_types_depend_on_no_value():
+    model = parse("(double x, float y) => (double z) { a = CastLike(y, x) z = Add(a, x) }")
+    (cast, _) = normalize(model).graph
+    assert (cast.op_type, cast.attributes["to"].as_int(), len(cast.inputs)) == ("Cast", 11, 1)

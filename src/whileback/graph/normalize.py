@@ -14,7 +14,8 @@ In normal form
 * nodes come after what they read,
 * symbols of dimensions are identifiers; `graph.dims.given_symbols` brings back the model's,
 * every value has its type, and its shape where it can be inferred; operators have the form
-  and the types that ONNX defines.
+  and the types that ONNX defines,
+* there is no `CastLike` to a known type, but `Cast`, which does not depend on a value.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from whileback.graph.lifting import lift_graph
 from whileback.graph.lifts import LIFTS, TYPED_LIFTS
 from whileback.graph.names import Names
 from whileback.graph.outputs import separate_outputs
-from whileback.graph.scopes import definitions, walk, walk_graphs
+from whileback.graph.scopes import definitions, is_standard, walk, walk_graphs
 from whileback.graph.shapes import Shapes
 from whileback.graph.sorting import sort
 from whileback.graph.tensors import rename_value
@@ -105,6 +106,17 @@ def _settle(graph: ir.Graph, constants: Sequence[ir.Value], target: int) -> None
         _complete(graph, late.constants)
     for node in walk(graph):
         node.version = None
+        if is_standard(node, "CastLike"):
+            _cast_plainly(node)
+
+
+def _cast_plainly(node: ir.Node) -> None:
+    """Let a `CastLike` to a known type be a `Cast`: in a loop, it may be the same in every trip."""
+    like = node.inputs[1]
+    if like is not None and like.dtype is not None:
+        node.op_type = "Cast"
+        node.attributes.add(ir.AttrInt64("to", int(like.dtype)))
+        node.resize_inputs(1)
 
 
 def _complete(graph: ir.Graph, constants: Sequence[ir.Value]) -> None:

@@ -35,7 +35,7 @@ def notes(text: str, memory: Any = None) -> list[str]:
         (
             LOOP.replace("SIZE", "4"),
             None,
-            "# keep: the number of trips is known only when it runs; a trip keeps v FLOAT[4]",
+            "# keep: the number of trips is known only when it runs; a trip keeps u FLOAT[4]",
         ),
         (
             COUNTED.replace("SIZE", "N"),
@@ -45,7 +45,7 @@ def notes(text: str, memory: Any = None) -> list[str]:
         (
             COUNTED.replace("SIZE", "1024"),
             None,
-            "# keep: it computes at most 3.9 MB in 1000 trips; a trip keeps v FLOAT[1024]",
+            "# keep: it computes at most 3.9 MB in 1000 trips; a trip keeps u FLOAT[1024]",
         ),
         (
             COUNTED.replace("SIZE", "1048576"),
@@ -66,7 +66,7 @@ def notes(text: str, memory: Any = None) -> list[str]:
         (
             LOOP.replace("SIZE", "4"),
             {"Loop": budget(frames=1000, trips=1000)},
-            "# keep: 1000 frames at a time for 1000 trips; a trip keeps v FLOAT[4]",
+            "# keep: 1000 frames at a time for 1000 trips; a trip keeps u FLOAT[4]",
         ),
     ],
 )
