@@ -17,6 +17,7 @@ import onnx_ir as ir
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, note, reject, settings
 from hypothesis import strategies as st
+from tests.gradient.rules.quantization import straight
 from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
@@ -137,7 +138,8 @@ def judge(
     kinks: bool = False,
     declared: Sequence[str] = WAYS,
     fixed: Sequence[str] = (),
-    axes: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    letters: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    quantized: bool = False,
     second_order: bool = True,
     **inputs: np.ndarray,
 ) -> None:
@@ -152,12 +154,13 @@ def judge(
         kinks: whether some of the elements may be where the model is not smooth.
         declared: how the shapes of inputs may be declared, some of `WAYS`.
         fixed: the inputs that nothing is differentiated by.
-        axes: letters for the axes of some inputs: equal letters are declared in the same way, and
-            those that have "-" in numbers.
+        letters: one for each axis of some inputs: sizes with equal letters are declared in the same
+            way, and those that have "-" in numbers.
+        quantized: whether to judge what goes straight through, as if nothing was rounded.
         second_order: whether to judge second derivatives of some of the examples.
         inputs: the values of the operator's inputs.
     """
-    model = _Model(draw, opset, declared, axes)
+    model = _Model(draw, opset, declared, letters)
     model.give(inputs, fixed)
     nodes = f"{', '.join(outputs)} = {call} "
     forward = model.run(nodes, of)
@@ -166,18 +169,21 @@ def judge(
     text = model.text(nodes, [declared for _, declared, _ in results])
     note(f"{text}\nwith respect to {model.wrt} for {model.feeds}")
     differentiated = [name for name, _, _ in results]
-    gradient_model = vjp(parse(text, opset), of=differentiated, wrt=model.wrt)
+    option = straight.OPTION if quantized else None
+    gradient_model = vjp(parse(text), of=differentiated, wrt=model.wrt, quantized=option)
     seeds = {
         names(gradient_model)[name]: np.ones_like(value if name in of else value.reshape(-1))
         for name, value in zip(differentiated, forward.values(), strict=True)
     }
     _assert_shapes_hold(gradient_model, model.feeds | seeds)
+    if quantized:
+        straight.judge(text, differentiated, model.wrt, model.feeds, kinks=kinks)
+        return
     assert_gradient(
         text,
         differentiated,
         model.wrt,
         model.feeds,
-        opset=opset,
         second_order=second_order and draw(st.sampled_from((False, False, False, True))),
         kinks=kinks,
         elements=10,
@@ -212,12 +218,12 @@ class _Model:
     """
 
     def __init__(
-        self, draw: Draw, opset: int, declared: Sequence[str], axes: Mapping[str, Sequence[str]]
+        self, draw: Draw, opset: int, declared: Sequence[str], letters: Mapping[str, Sequence[str]]
     ) -> None:
         self._draw = draw
         self._opset = opset
         self._declared = declared
-        self._axes = axes
+        self._letters = letters
         self._dims: dict[str, str] = {}
         self._head: list[str] = []
         self._body: list[str] = []
@@ -233,7 +239,7 @@ class _Model:
                 name == first or self._draw(st.sampled_from((True, True, False)))
             )
             ways = ["known", *(["unknown"] if "unknown" in self._declared else [])]
-            ways += [] if active or name in self._axes else ["constant"]
+            ways += [] if active or name in self._letters else ["constant"]
             self._give(name, value, self._draw(st.sampled_from(ways)), active)
 
     def _give(self, name: str, value: np.ndarray, way: str, active: bool) -> None:
@@ -242,7 +248,7 @@ class _Model:
             self._body.append(f"{name} = {constant(value)}")
             return
         if way == "known":
-            own = self._axes.get(name, [f"{name}_{index}" for index in range(value.ndim)])
+            own = self._letters.get(name, [f"{name}_{index}" for index in range(value.ndim)])
             dims = list(map(self._dim, value.shape, own))
             self._head.append(f"{dtype}{_brackets(dims)} {name}")
         else:
@@ -266,11 +272,13 @@ class _Model:
     def text(self, nodes: str, results: Sequence[str]) -> str:
         """Return the model that computes results with some nodes."""
         head, body = ", ".join(self._head), " ".join([*self._body, nodes])
-        return f"({head}) => ({', '.join(results)}) {{ {body} }}"
+        imports = f'"": {self._opset}' + ', "com.microsoft": 1' * ("com.microsoft" in nodes)
+        header = f"<ir_version: 10, opset_import: [{imports}]> model "
+        return f"{header}({head}) => ({', '.join(results)}) {{ {body} }}"
 
     def run(self, nodes: str, results: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the results of the nodes, or give up this example if no engine computes them."""
-        model = parse(self.text(nodes, [f"float[] {name}" for name in results]), self._opset)
+        model = parse(self.text(nodes, [f"float[] {name}" for name in results]))
         try:
             return compile(model, threads=1)(self.feeds)
         except EngineError as error:

@@ -37,7 +37,7 @@ def test_affine_grid(draw):
     judge(draw, f"AffineGrid<align_corners = {aligned}>(t, s)", opset=20, t=theta, s=ints(size))
 
 
-@examples(12)
+@examples(6)
 def test_roi_align(draw):
     x = numbers(draw, (draw(st.integers(1, 2)), draw(SIZE), draw(SIZE) + 1, draw(SIZE) + 1))
     count = draw(st.integers(1, 3))

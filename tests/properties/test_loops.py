@@ -28,7 +28,7 @@ def test_scan(draw):
     shown = [f"{letters[:axis]}T{letters[axis:]}" for axis in axes]
     shared = {"s": letters, "e": letters, "a": shown[0], "b": shown[1]}
     of = draw(st.sampled_from((("z", "y"), ("z",), ("y",))))
-    judge(draw, call, outputs=("z", "y"), of=of, axes=shared, declared=WAYS[:2], **given)
+    judge(draw, call, outputs=("z", "y"), of=of, letters=shared, declared=WAYS[:2], **given)
 
 
 @examples(6)
@@ -42,7 +42,7 @@ def test_loop(draw):
     shared = dict.fromkeys("xw", "ABC"[: len(dims)])
     # Of a stack of nothing ONNX Runtime does not know the shape.
     of = draw(st.sampled_from(("zy", "z", "y"))) if given["n"] and given["c"] else "z"
-    judge(draw, call, outputs="zy", of=of, axes=shared, declared=WAYS[:2], **given)
+    judge(draw, call, outputs="zy", of=of, letters=shared, declared=WAYS[:2], **given)
 
 
 @examples(4)

@@ -1,7 +1,7 @@
 """Operators that make data standard over some axes, and those that look at axes beside."""
 
 from hypothesis import strategies as st
-from tests.properties.drawn import examples, judge, numbers, part_of, shape
+from tests.properties.drawn import WAYS, examples, judge, numbers, part_of, shape
 
 EPSILON = "epsilon = 0.5"  # so that the terms of a gradient do not cancel
 
@@ -38,6 +38,16 @@ def test_rms_normalization(draw):
     axis = draw(st.integers(-x.ndim, x.ndim - 1))
     s = numbers(draw, part_of(draw, x.shape[axis:]), 1)
     judge(draw, f"RMSNormalization<axis = {axis}, {EPSILON}>(x, s)", opset=23, x=x, s=s)
+
+
+@examples(4)
+def test_simplified_layer_normalization(draw):
+    x = numbers(draw, shape(draw, 1, 4, smallest=1))
+    axis = draw(st.integers(-x.ndim, x.ndim - 1))
+    outputs = ["y", "r"][: draw(st.integers(1, 2))]
+    call = f"SimplifiedLayerNormalization<axis = {axis}, {EPSILON}>(x, s)"
+    s = numbers(draw, x.shape[axis:], 1)
+    judge(draw, call, outputs=outputs, declared=WAYS[:2], x=x, s=s)
 
 
 @examples(8)
