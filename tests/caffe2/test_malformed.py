@@ -267,3 +267,66 @@ def test_lengths_that_are_split_into_nothing() -> None:
     assert refusal(lambda: read(NetDef(name="n", op=[op]), inputs)) == (
         "LengthsSplit (writes 'y') has 'n_split' 0; it must be 1 or more."
     )
+
+
+def one(op_type: str, inputs: dict[str, tuple[int, ...]], *args: Argument) -> NetDef:
+    return NetDef(
+        name="n", op=[OperatorDef(type=op_type, input=list(inputs), output=["y"], arg=args)]
+    )
+
+
+KEEPS_NONE = Argument(name="keepdims", i=0)
+
+
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceSumGradient", "ReduceL2Gradient"])
+@pytest.mark.parametrize("axes", [range(30000), [0] * 30000, [0, -2]])
+def test_axes_that_no_tensor_has(op_type: str, axes: list[int]) -> None:
+    shapes = {"dy": (3,), "x": (2, 3), "y0": (3,)} if "Gradient" in op_type else {"x": (2, 3)}
+    specs = {name: TensorSpec(FLOAT, shape) for name, shape in shapes.items()}
+    net = one(op_type, shapes, Argument(name="axes", ints=axes), KEEPS_NONE)
+    assert refusal(lambda: read(net, specs)).startswith(f"{op_type} (writes 'y') has ")
+    unknown = {name: TensorSpec(FLOAT, None) for name in shapes}
+    said = refusal(lambda: read(net, unknown))
+    assert said.startswith(f"{op_type} (writes 'y') has 30000 numbers in 'axes'") or len(axes) == 2
+
+
+@pytest.mark.parametrize(
+    ("op_type", "arg"),
+    [
+        ("Mod", Argument(name="divisor", i=-(2**63))),
+        ("ResizeNearest", Argument(name="width_scale", i=2**63 - 1)),
+        ("ResizeNearest", Argument(name="width_scale", f=float("inf"))),
+        ("UpsampleBilinear", Argument(name="height_scale", f=float("nan"))),
+        ("ResizeNearest3D", Argument(name="temporal_scale", i=2**63 - 1)),
+    ],
+)
+def test_numbers_beyond_all_measure(op_type: str, arg: Argument) -> None:
+    shape = (1, 1, 2, 2, 2)[: 5 if "3D" in op_type else 4]
+    spec = TensorSpec(ir.DataType.INT32 if op_type == "Mod" else FLOAT, shape)
+    said = refusal(lambda: read(one(op_type, {"x": shape}, arg), {"x": spec}))
+    assert said.startswith(f"{op_type} (writes 'y') ")
+
+
+def test_sizes_that_no_number_is_large_enough_for() -> None:
+    shape = (1, 1, 2, 2**62)
+    net = one("ResizeNearest", {"x": shape}, Argument(name="width_scale", f=4))
+    said = refusal(lambda: read(net, {"x": TensorSpec(FLOAT, shape)}))
+    assert "(ONNX's Resize: makes a tensor FLOAT[1,1,2,18446744073709551616])" in said
+
+
+def test_a_step_of_no_iterations() -> None:
+    net = one("WeightScale", {"w": (2,), "i": (1,)}, Argument(name="stepsize", i=0))
+    specs = {"w": TensorSpec(FLOAT, (2,)), "i": TensorSpec(INT64, (1,))}
+    assert refusal(lambda: read(net, specs)) == (
+        "WeightScale (writes 'y') has the stepsize 0. Make it 1 or more."
+    )
+
+
+@pytest.mark.parametrize("op_type", sorted(name for name in lowerings if name.endswith("Gradient")))
+def test_gradients_of_strings(op_type: str) -> None:
+    shapes = dict.fromkeys("abcd", (1, 1, 4, 4))
+    for count in range(1, 5):
+        inputs = dict(list(shapes.items())[:count])
+        specs = {name: TensorSpec(ir.DataType.STRING, shape) for name, shape in inputs.items()}
+        net = one(op_type, inputs)
+        refusal(lambda net=net, specs=specs: convert(net, inputs=specs))

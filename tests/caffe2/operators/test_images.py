@@ -56,7 +56,8 @@ def test_the_gradients_of_columns(order: str) -> None:
         (
             "UpsampleBilinear",
             {"width_scale": 0.0},
-            "UpsampleBilinear (writes 'Y') has scales [1.0, 0.0]; they must be positive.",
+            "UpsampleBilinear (writes 'Y') has scales [1.0, 0.0]; they must be positive, "
+            "and no more than 16777216.",
         ),
         (
             "ResizeNearest",

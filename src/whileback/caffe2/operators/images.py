@@ -17,7 +17,7 @@ from whileback.caffe2.operators.orders import (
 )
 from whileback.caffe2.operators.registry import Gradients, Operator, gradient_operator, lowering
 from whileback.caffe2.operators.replay import output_gradients, replayed_gradient
-from whileback.caffe2.operators.shapes import count_argument, known_rank
+from whileback.caffe2.operators.shapes import LARGEST_COUNT, count_argument, known_rank
 from whileback.caffe2.operators.windows import (
     fold,
     padded,
@@ -164,8 +164,11 @@ def _scales(op: Emitter, node: Operator, *sides: str) -> ir.Value:
     if given is not None:
         return op.Concat(op.constant([1.0, 1.0], given.dtype), given, axis=0)
     scales = [node.args.float(f"{side}_scale", 1.0) for side in sides]
-    if min(scales) <= 0:
-        raise NetDefError(f"{label(node.proto)} has scales {scales}; they must be positive.")
+    if not all(0 < scale <= LARGEST_COUNT for scale in scales):
+        raise NetDefError(
+            f"{label(node.proto)} has scales {scales}; they must be positive, and no more than "
+            f"{LARGEST_COUNT}."
+        )
     return op.constant([1.0, 1.0, *scales], ir.DataType.FLOAT)
 
 

@@ -12,6 +12,8 @@ import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import Operator, lowering
 from whileback.caffe2.reading.emitter import Emitter
+from whileback.errors import NetDefError
+from whileback.formats.caffe2.arguments import label
 
 __all__ = [
     "adadelta_step",
@@ -271,8 +273,10 @@ def learning_rate_adaption(op: Emitter, node: Operator) -> ir.Value:
 def weight_scale(op: Emitter, node: Operator) -> ir.Value:
     """scale·w in every stepsize-th iteration before upper_bound_iter, else w."""
     w, iteration = node.tensors(2)
-    count = op.Add(scalar(op, iteration), 1)
-    due = op.Equal(op.Mod(count, node.args.int("stepsize", 2**62)), 0)
+    count, step = op.Add(scalar(op, iteration), 1), node.args.int("stepsize", 2**62)
+    if step == 0:
+        raise NetDefError(f"{label(node.proto)} has the stepsize 0. Make it 1 or more.")
+    due = op.Equal(op.Mod(count, step), 0)
     early = op.Less(count, node.args.int("upper_bound_iter", 2**62))
     scaled = op.Mul(w, node.args.float("scale", 1.0))
     return op.Where(op.And(due, early), scaled, w)

@@ -14,7 +14,7 @@ from whileback.caffe2.operators.registry import (
     lowering,
     not_differentiable,
 )
-from whileback.caffe2.operators.shapes import axis_within, known_rank
+from whileback.caffe2.operators.shapes import MOST_AXES, axis_within, known_rank
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
@@ -155,11 +155,25 @@ def reduce(op: Emitter, node: Operator) -> ir.Value:
 
 
 def _reduce(op: Emitter, node: Operator, X: ir.Value) -> ir.Value:
-    axes, keep = node.args.ints("axes", []), node.args.bool("keepdims", True)
-    if (known := rank(X)) is not None:
-        axes = [axis_within(node, axis, known) for axis in axes]
+    axes, keep = _axes(node, rank(X)), node.args.bool("keepdims", True)
     op_type = node.type.removesuffix("Gradient")
     return op.emit(op_type, [X, axes or None], {"keepdims": int(keep)})[0]
+
+
+def _axes(node: Operator, known: int | None) -> list[int]:
+    """Return the axes that are reduced, counted from the front if the rank of X is known.
+
+    Raises: NetDefError if there is no such axis, or if one is named twice.
+    """
+    axes = node.args.ints("axes", [])
+    if known is not None:
+        axes = [axis_within(node, axis, known) for axis in axes]
+    if len(set(axes)) < len(axes) or len(axes) > MOST_AXES:
+        raise NetDefError(
+            f"{label(node.proto)} has {len(axes)} numbers in 'axes', among which one is named "
+            f"twice, or which are more than {MOST_AXES}. Name each axis once."
+        )
+    return axes
 
 
 @lowering("ReduceL1Gradient", "ReduceMeanGradient", "ReduceSumGradient")
@@ -173,22 +187,22 @@ def reduce_gradient(op: Emitter, node: Operator) -> list[ir.Value]:
 def reduce_max_gradient(op: Emitter, node: Operator) -> ir.Value:
     """dX = dY where X is the largest (smallest): for each of several equal ones."""
     dY, X, Y = node.tensors(3)
-    chosen = op.Equal(X, _kept(op, node, Y))
-    return op.Where(chosen, _kept(op, node, dY), op.constant(0, X.dtype))
+    chosen = op.Equal(X, _kept(op, node, X, Y))
+    return op.Where(chosen, _kept(op, node, X, dY), op.constant(0, X.dtype))
 
 
 @lowering("ReduceL2Gradient")
 def reduce_l2_gradient(op: Emitter, node: Operator) -> ir.Value:
     """dX = dY·X/Y, 0 where all X are."""
     dY, X, Y = node.tensors(3)
-    dY, Y = _kept(op, node, dY), _kept(op, node, Y)
+    dY, Y = _kept(op, node, X, dY), _kept(op, node, X, Y)
     slope = op.Where(op.Equal(Y, 0.0), op.constant(0, X.dtype), op.Div(dY, Y))
     return op.Mul(slope, X)
 
 
-def _kept(op: Emitter, node: Operator, reduced: ir.Value) -> ir.Value:
-    """Return a result with the axes that were reduced, of size 1."""
-    axes = node.args.ints("axes", [])
+def _kept(op: Emitter, node: Operator, X: ir.Value, reduced: ir.Value) -> ir.Value:
+    """Return a result with the axes of X that were reduced, of size 1."""
+    axes = _axes(node, rank(X))
     keep = node.args.bool("keepdims", True) or not axes
     return reduced if keep else op.Unsqueeze(reduced, axes)
 

@@ -15,6 +15,7 @@ from whileback.graph.shapes import rank
 
 __all__ = [
     "LARGEST_COUNT",
+    "MOST_AXES",
     "MOST_ELEMENTS",
     "axis_argument",
     "axis_within",

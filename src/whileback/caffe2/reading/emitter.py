@@ -19,7 +19,9 @@ from whileback.graph.schemas import problem
 from whileback.graph.scopes import walk
 from whileback.graph.shapes import Shapes, describe, rank
 
-__all__ = ["Emitter"]
+__all__ = ["LARGEST_SIZE", "Emitter"]
+
+LARGEST_SIZE = 2**63 - 1
 
 
 class Emitter(Builder):
@@ -43,7 +45,7 @@ class Emitter(Builder):
         """
         super().append(node)
         node.metadata_props.setdefault(ORIGIN, self.blob)
-        wrong = problem(node, self._opset) or shape_problem(node, self._opset)
+        wrong = problem(node, self._opset) or shape_problem(node, self._opset) or _too_large(node)
         if wrong is not None:
             raise GraphError(f"ONNX's {node.op_type}: {wrong}")
 
@@ -51,12 +53,14 @@ class Emitter(Builder):
         """Return a constant, as `Builder` does.
 
         Raises:
-            GraphError: a number as a STRING.
+            GraphError: a number as a STRING, or as a type that is too small for it.
             UnsupportedError: bytes that are no text.
         """
         if dtype == ir.DataType.STRING and not isinstance(data, str | bytes):
             raise GraphError(f"{data!r} is no string")
         array = np.asarray(data)
+        if dtype is not None and not _fits(array, dtype):
+            raise GraphError(f"{data!r} is no {dtype.name}")
         for each in array.flat if array.dtype.kind in "OS" else ():
             _require_text(each)
         return super().constant(array, dtype)
@@ -169,8 +173,11 @@ class Emitter(Builder):
             inputs: float tensors.
             cotangents: of each result, None where none flows.
 
-        Raises: GraphError if a cotangent is of another type or shape than what it is of.
+        Raises: GraphError if a cotangent is of another type or shape than what it is of, or if
+            there are strings among the inputs.
         """
+        if any(value.dtype == ir.DataType.STRING for value in inputs):
+            raise GraphError("strings have no gradient")
         apart = self.inside("pullback")
         own = [apart.Identity(value) for value in inputs]
         results = forward(apart, *own)
@@ -186,6 +193,22 @@ class Emitter(Builder):
                 )
         backward_apart(op, self, own, known)
         return [known[value] if value in known else self.zeros_like(value) for value in own]
+
+
+def _too_large(node: ir.Node) -> str | None:
+    """Return which result has a size that no number of ONNX is large enough for."""
+    for value in node.outputs:
+        if any(isinstance(dim, int) and dim > LARGEST_SIZE for dim in value.shape or ()):
+            return f"makes a tensor {describe(value)}"
+    return None
+
+
+def _fits(array: np.ndarray, dtype: ir.DataType) -> bool:
+    """Tell whether a type holds whole numbers, all of which are given."""
+    if array.dtype.kind not in "iu" or not array.size or dtype.numpy().kind not in "iu":
+        return True
+    limits = np.iinfo(dtype.numpy())
+    return bool(limits.min <= array.min() and array.max() <= limits.max)
 
 
 def _require_text(data: str | bytes) -> None:

@@ -39,12 +39,15 @@ def failure(block: Block, error: EngineError) -> WhilebackError:
     Nodes are named after the blobs that they are emitted for. Where the runtime tells of no node,
     its error is all that can be said.
     """
-    ops = [step.proto for step in block.walk() if not step.nets]
-    blobs = {name for op in ops for name in op.output if error.node.startswith(f"{name}/")}
-    if not blobs:
+    steps = list(block.walk())
+    written = {name for step in steps for name in step.proto.output}
+    blob = max((name for name in written if error.node.startswith(f"{name}/")), key=len, default="")
+    found = [step for step in steps if blob and blob in step.proto.output]
+    if not found:
         return error
-    blob = max(blobs, key=len)
-    writers = " or ".join(dict.fromkeys(label(op) for op in ops if blob in op.output))
+    # Loops and branches list what operators inside them write.
+    inner = [step for step in found if not step.nets] or found
+    writers = " or ".join(dict.fromkeys(label(step.proto) for step in inner))
     if not error.reason:
         return UnsupportedError(f"{writers} cannot be run on tensors of these types: {error}.")
     return NetDefError(

@@ -19,7 +19,7 @@ from whileback.caffe2.reading import counters as _counters  # noqa: F401
 from whileback.caffe2.reading import recurrent_gradient as _recurrent  # noqa: F401
 from whileback.caffe2.reading import whiles as _whiles  # noqa: F401
 from whileback.caffe2.reading.contents import Clash
-from whileback.caffe2.reading.emitter import Emitter
+from whileback.caffe2.reading.emitter import LARGEST_SIZE, Emitter
 from whileback.caffe2.reading.nets import Block, parse
 from whileback.caffe2.reading.reader import Reader, Session, controls
 from whileback.caffe2.reading.scopes import reuses
@@ -37,7 +37,6 @@ __all__ = ["BLOBS_KEY", "Reading", "TensorSpec", "read"]
 
 OPSET = 21
 IR_VERSION = 10
-LARGEST_SIZE = 2**63 - 1
 # Where a model remembers which value is the last one of each blob.
 BLOBS_KEY = "whileback.blobs"
 
