@@ -21,7 +21,9 @@ def some(draw, outputs):
 @examples(8)
 def test_attention(draw):
     batch, heads, shared, size, wide = (draw(SIZE) for _ in range(5))
-    queries, past, keys = draw(SIZE), draw(st.integers(0, 2)), draw(SIZE)
+    queries, past, causal = draw(SIZE), draw(st.integers(0, 2)), draw(st.integers(0, 1))
+    # ONNX Runtime 1.32 lets a single query see all keys that follow what is past.
+    keys = 1 if causal and past and queries == 1 else draw(SIZE)
     given = {
         "q": numbers(draw, (batch, heads * shared, queries, size)),
         "k": numbers(draw, (batch, heads, keys, size), 1),
@@ -35,7 +37,7 @@ def test_attention(draw):
         given["a"] = -numbers(draw, (batch, heads, past, size), 4)
         given["b"] = -numbers(draw, (batch, heads, past, wide), 5)
     outputs = ("y", "c", "d") if past else ("y",)
-    attributes = {"scale": 0.5, "is_causal": draw(st.integers(0, 1))}
+    attributes = {"scale": 0.5, "is_causal": causal}
     if draw(st.booleans()):
         attributes["softcap"] = 2.0
     call = written("Attention", attributes, "qkvmab", given)
