@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
+from whileback.graph.lifts import LIFTS, TYPED_LIFTS
 
 
 def const(name: str, dtype: str, values: Any) -> str:
@@ -56,6 +58,24 @@ PAIRS = [
      + 'y = Resize<mode = "linear", coordinate_transformation_mode = "align_corners">(x, r, r, s)',
      18, ints(s=[8, 5]) + 'y = Resize<mode = "linear", axes = [-2, -1], '
      'coordinate_transformation_mode = "align_corners">(x, , , s)'),
+    ("Resize half pixels", IMAGE, 11, floats(r=[0.0] * 8, s=[1.0, 1, 2, 0.6])
+     + 'y = Resize<coordinate_transformation_mode = "tf_half_pixel_for_nn", '
+     'nearest_mode = "floor">(x, r, s)',
+     19, floats(s=[2, 0.6]) + 'y = Resize<axes = [2, 3], nearest_mode = "round_prefer_ceil">'
+     "(x, , s)"),
+    ("RoiAlign", "float[1,2,4,5] x, float[2,4] r", 10,
+     ints(i=[0, 0]) + "a = Abs(r) y = RoiAlign<output_height = 2, output_width = 2, "
+     "sampling_ratio = 1>(x, a, i)",
+     16, ints(i=[0, 0]) + "a = Abs(r) y = RoiAlign<output_height = 2, output_width = 2, "
+     'sampling_ratio = 1, coordinate_transformation_mode = "output_half_pixel">(x, a, i)'),
+    ("DFT", "float[2,3,4,1] x", 17, "y = DFT<axis = 2, onesided = 1>(x)",
+     20, ints(a=2) + "y = DFT<onesided = 1>(x, , a)"),
+    ("DFT first axis", "float[2,3,4,2] x", 17, "y = DFT<inverse = 1>(x)",
+     20, ints(a=-3) + "y = DFT<inverse = 1>(x, , a)"),
+    *((f"GridSample {old}", "float[1,2,4,5] x, float[1,2,3,2] g", 16,
+       f'y = GridSample<mode = "{old}", padding_mode = "border">(x, g)',
+       20, f'y = GridSample<mode = "{new}", padding_mode = "border">(x, g)')
+      for old, new in (("bilinear", "linear"), ("bicubic", "cubic"))),
     ("BatchNormalization", "float[2,3,4] x, float[3] s, float[3] b", 7,
      "v = Exp(b) y = BatchNormalization<epsilon = 0.1>(x, s, b, b, v)",
      15, "v = Exp(b) y = BatchNormalization<epsilon = 0.1>(x, s, b, b, v)"),
@@ -257,3 +277,14 @@ def test_pairs(inputs: str, old: int, words: str, new: int, newer_words: str) ->
 )
 def test_words_that_stayed(inputs: str, nodes: str, opsets: Sequence[int]) -> None:
     assert_equal(inputs, [(opset, nodes) for opset in opsets])
+
+
+def test_every_lift_has_its_pair() -> None:
+    spelled = [(old, f"{words} ") for _, _, old, words, *_ in PAIRS]
+    spelled += [(min(opsets), words) for _, _, words, opsets in SAME]
+    without = {
+        (op_type, version)
+        for op_type, version in {*LIFTS, *TYPED_LIFTS}
+        if not any(old < version and re.search(rf"\b{op_type}\b", words) for old, words in spelled)
+    }
+    assert without == set()
