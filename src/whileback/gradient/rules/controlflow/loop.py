@@ -128,6 +128,7 @@ class _ReverseLoop:
 
     def _some_trips(self, op: GradientBuilder) -> list[ir.Value]:
         """Emit what comes before the reverse loop, the loop, and what comes after it."""
+        op.graph.extend(self.body.fixed)
         self._copy_forward_nodes(op)
         known = take_out(op, self.graph, self._rows(op), self.body.cotangents)
         stacks = {value: row.stack for value, row in known.items() if row.is_in_order}

@@ -7,11 +7,16 @@ of `dY·Wᵀ`. Either takes one node after the loop instead of one or two in eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from whileback.gradient.rules.controlflow.scattered import (
+    Finish,
+    adds_amid_zeros,
+    scatter_stacks,
+)
 from whileback.gradient.rules.controlflow.stacked import on_stacks
 from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.builder import Builder
@@ -19,9 +24,8 @@ from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
 from whileback.graph.shapes import HALVES
 
-__all__ = ["Product", "postponed", "split_products", "summed"]
+__all__ = ["Bodies", "Product", "is_inner", "postponed", "split_products", "summed"]
 
-Finish = Callable[[Builder, Sequence[ir.Value]], ir.Value]
 Bodies = tuple[ir.Graph | None, ...]
 
 # A sum over trips goes through these: f(a) + f(b) = f(a + b).
@@ -57,7 +61,7 @@ def postponed(value: ir.Value, rows: Collection[ir.Value], readers: int = 0) -> 
     node = value.producer()
     if node is None or len(value.uses()) > readers or is_standard(node, "ReduceSum", "ReduceMean"):
         return _plain(value)
-    inner = [v for v in node.inputs if v is not None and (v in rows or _is_inner(v, (node.graph,)))]
+    inner = [v for v in node.inputs if v is not None and (v in rows or is_inner(v, (node.graph,)))]
     computed = list(dict.fromkeys(v for v in inner if v not in rows))
     emit = on_stacks(node, inner)
     if emit is None or len(computed) != 1 or (readers and value.is_graph_output()):
@@ -73,7 +77,7 @@ def postponed(value: ir.Value, rows: Collection[ir.Value], readers: int = 0) -> 
     return Product((*before.factors, *others), finish)
 
 
-def _is_inner(value: ir.Value, bodies: Bodies) -> bool:
+def is_inner(value: ir.Value, bodies: Bodies) -> bool:
     """Tell whether one of the bodies computes the value, or carries or reads it."""
     producer = value.producer()
     if producer is None:
@@ -81,33 +85,55 @@ def _is_inner(value: ir.Value, bodies: Bodies) -> bool:
     return producer.graph in bodies
 
 
-def split_products(total: ir.Value, bodies: Bodies) -> tuple[list[Product], list[ir.Value]]:
+def split_products(
+    total: ir.Value, bodies: Bodies, varying: set[ir.Value]
+) -> tuple[list[Product], list[ir.Value]]:
     """Split what a trip adds to a sum into products to be made later and terms to be added now.
 
     Args:
         total: what is added in each trip, computed by the first of the bodies.
         bodies: the reverse body, and the forward body, whose values differ from trip to trip too.
+        varying: values whose shape changes from trip to trip; they cannot be stacked.
     """
     node = total.producer()
     if node is None or node.graph is not bodies[0]:
         return [], [total]
     if is_standard(node, "Add") and _same_shapes(node):
-        parts = [split_products(value, bodies) for value in node.inputs if value is not None]
+        parts = [split_products(v, bodies, varying) for v in node.inputs if v is not None]
         return [p for part in parts for p in part[0]], [t for part in parts for t in part[1]]
-    if is_standard(node, *LINEAR) and node.inputs[0] is not None:
-        products, terms = split_products(node.inputs[0], bodies)
-        if products and not terms and not any(_is_inner(v, bodies) for v in node.inputs[1:] if v):
-            return [_through(node, product) for product in products], []
+    summand = _linear_in(node, bodies)
+    if summand is not None:
+        products, terms = split_products(required(node, summand), bodies, varying)
+        if products and not terms:
+            return [_through(node, summand, product) for product in products], []
     product = _product(node, bodies)
-    return ([], [total]) if product is None else ([product], [])
+    if product is None or not varying.isdisjoint(product.factors):
+        return [], [total]
+    return [product], []
 
 
-def _through(node: ir.Node, product: Product) -> Product:
-    others = list(node.inputs[1:])
+def _linear_in(node: ir.Node, bodies: Bodies) -> int | None:
+    """Return the one input that differs from trip to trip, if f(a) + f(b) = f(a + b) holds."""
+    if is_standard(node, *LINEAR):
+        summand = 0
+    elif adds_amid_zeros(node):
+        summand = 2
+    else:
+        return None
+    return summand if _inner_inputs(node, bodies) == [summand] else None
+
+
+def _inner_inputs(node: ir.Node, bodies: Bodies) -> list[int]:
+    return [k for k, v in enumerate(node.inputs) if v is not None and is_inner(v, bodies)]
+
+
+def _through(node: ir.Node, summand: int, product: Product) -> Product:
+    before, after = node.inputs[:summand], node.inputs[summand + 1 :]
     attributes = {a.name: a.value for a in node.attributes.values()}
 
     def finish(op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:
-        return op.emit(node.op_type, [product.finish(op, stacks), *others], attributes)[0]
+        inputs = [*before, product.finish(op, stacks), *after]
+        return op.emit(node.op_type, inputs, attributes)[0]
 
     return Product(product.factors, finish)
 
@@ -122,7 +148,13 @@ def _product(node: ir.Node, bodies: Bodies) -> Product | None:
         return _gemm(node, bodies)
     if is_standard(node, "ReduceSum"):
         return _reduce_sum(node, bodies)
-    return None
+    return _scattered(node, bodies) if adds_amid_zeros(node) else None
+
+
+def _scattered(node: ir.Node, bodies: Bodies) -> Product | None:
+    """Σ of zeros with updates at indices over trips: those of all trips at once."""
+    finish = scatter_stacks(node) if _inner_inputs(node, bodies) == [1, 2] else None
+    return None if finish is None else Product((required(node, 1), required(node, 2)), finish)
 
 
 def _gemm(node: ir.Node, bodies: Bodies) -> Product | None:
@@ -137,7 +169,7 @@ def _gemm(node: ir.Node, bodies: Bodies) -> Product | None:
     widths = [shape[1] for shape in (A.shape, B.shape)]
     if not all(isinstance(width, int) and width > 0 for width in widths):
         return None
-    if not (_is_inner(A, bodies) and _is_inner(B, bodies)):
+    if not (is_inner(A, bodies) and is_inner(B, bodies)):
         return None
 
     def finish(op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:
@@ -152,7 +184,7 @@ def _flat_source(value: ir.Value, bodies: Bodies) -> ir.Value:
     node = value.producer()
     while node is not None and is_standard(node, "Reshape", "Unsqueeze", "Squeeze", "Flatten"):
         source = node.inputs[0]
-        if source is None or not _is_inner(source, bodies):
+        if source is None or not is_inner(source, bodies):
             break
         value, node = source, source.producer()
     return value
@@ -169,7 +201,7 @@ def _reduce_sum(node: ir.Node, bodies: Bodies) -> Product | None:
     """Σ over trips and axes: sum the stack over axis 0 as well."""
     wide, known = required(node), known_ints(optional(node, 1))
     X = _narrow_source(wide)
-    if X.shape is None or known is None or not _is_inner(X, bodies):
+    if X.shape is None or known is None or not is_inner(X, bodies):
         return None
     count = len(X.shape)
     stacked = [0, *(axis % count + 1 for axis in known)]

@@ -10,12 +10,18 @@ from whileback.errors import UnsupportedError
 from whileback.gradient.activity import carries_reached
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.rules.controlflow.frames import residuals
-from whileback.gradient.rules.controlflow.products import Product, split_products, summed
+from whileback.gradient.rules.controlflow.products import (
+    Bodies,
+    Product,
+    is_inner,
+    split_products,
+    summed,
+)
 from whileback.gradient.rules.controlflow.reverse import Row
 from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.cleanup import prune
-from whileback.graph.scopes import Carry, LoopView, ScanInput, captures
+from whileback.graph.scopes import Carry, LoopView, ScanInput, captures, operands
 from whileback.graph.shapes import describe
 
 __all__ = ["ReverseBody"]
@@ -47,6 +53,8 @@ class ReverseBody:
         known = self._differentiate(received)
         self.inputs: list[ScanInput] = [s for s in view.scan_inputs if s.row in known]
         self.captured = [u for u in captures(view.body) if u in known and u in op.active]
+        # What is computed once, before the loop.
+        self.fixed: list[ir.Node] = []
         self.sums: list[ir.Value] = []
         self.products: list[tuple[ir.Value, Product]] = []
         self._gather_results(known)
@@ -111,10 +119,12 @@ class ReverseBody:
 
     def _split_sums(self) -> None:
         """Take the products out of what is summed over trips."""
+        bodies = (self.op.graph, self.view.body)
+        self._take_out_fixed(bodies)
         outputs = list(self.op.graph.outputs)
         first = len(outputs) - len(self.captured)
-        bodies = (self.op.graph, self.view.body)
-        split = [split_products(total, bodies) for total in outputs[first:]]
+        varying = shape_varies(self.view, set(self.op.drawn.values()), self.op.graph)
+        split = [split_products(total, bodies, varying) for total in outputs[first:]]
         stacked = {behind_identity(f) for products, _ in split for p in products for f in p.factors}
         totals = []
         for captured, (products, terms) in zip(self.captured, split, strict=True):
@@ -127,6 +137,16 @@ class ReverseBody:
                 totals.append(total)
         factors = [factor for _, product in self.products for factor in product.factors]
         self._set_results([*outputs[:first], *totals, *factors])
+
+    def _take_out_fixed(self, bodies: Bodies) -> None:
+        """Take out the nodes that read nothing of a trip, such as sizes of captured values."""
+        results = set(self.op.graph.outputs)
+        for node in list(self.op.graph):
+            read = (value for value in operands(node) if value is not None)
+            if any(is_inner(value, bodies) for value in read) or results & set(node.outputs):
+                continue
+            self.op.graph.remove(node)
+            self.fixed.append(node)
 
 
 def _refuse_changing_shapes(view: LoopView, carries: list[Carry]) -> None:

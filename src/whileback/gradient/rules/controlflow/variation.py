@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import onnx_ir as ir
 
@@ -63,7 +63,7 @@ class _Variation:
     def run(self, view: LoopView) -> None:
         while True:
             for node in view.body:
-                self._visit(node)
+                self.visit(node)
             changed = {c.input for c in view.carries if self._changes(c)}
             if changed <= self.shapes:
                 return
@@ -78,7 +78,8 @@ class _Variation:
             return carry.output in self.shapes or carry.initial.shape is not None
         return after is not None and not same_shape(carry.input, carry.output)
 
-    def _visit(self, node: ir.Node) -> None:
+    def visit(self, node: ir.Node) -> None:
+        """Find out which outputs of a node vary."""
         read = [value for value in operands(node) if value is not None]
         shapes_vary = any(value in self.shapes for value in read)
         if is_standard(node, "Shape", "Size"):
@@ -126,8 +127,12 @@ def _outer_symbols(view: LoopView) -> set[str]:
     return {symbol for dim in dims for symbol in SYMBOL.findall(dim.value or "")} | {"max"}
 
 
-def shape_varies(view: LoopView, drawn: Collection[ir.Value] = ()) -> set[ir.Value]:
+def shape_varies(
+    view: LoopView, drawn: Collection[ir.Value] = (), after: Iterable[ir.Node] = ()
+) -> set[ir.Value]:
     """Return the values of the body whose shape may differ between two trips.
+
+    Also of the nodes `after` it, such as those of its gradient.
 
     Of an inner loop the stacks count as such, however often it runs, but for those of what is
     `drawn`: all others can be had by running it again.
@@ -137,4 +142,6 @@ def shape_varies(view: LoopView, drawn: Collection[ir.Value] = ()) -> set[ir.Val
     """
     variation = _Variation(view, drawn)
     variation.run(view)
+    for node in after:
+        variation.visit(node)
     return variation.shapes
