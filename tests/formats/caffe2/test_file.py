@@ -168,3 +168,29 @@ def test_a_minidb_without_a_net(tmp_path: Path) -> None:
         "'FILE': has no record '!!META_NET_DEF', so it is no predictor export; blobs alone are "
         "read as an init net"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "kind"),
+    [
+        (b"nnnn", "name", "NetDef"),
+        (b"Relu", "type", "OperatorDef"),
+        (b"xxxx", "input", "OperatorDef"),
+        (b"yyyy", "output", "OperatorDef"),
+        (b"aaaa", "name", "Argument"),
+    ],
+)
+def test_names_that_are_no_text(text: bytes, field: str, kind: str, tmp_path: Path) -> None:
+    net = NetDef(name="nnnn", op=[OperatorDef(type="Relu", input=["xxxx"], output=["yyyy"])])
+    net.op[0].arg.add(name="aaaa", s=b"\xff")
+    data = net.SerializeToString().replace(text, b"\xd0\xffab")
+    assert damaged(tmp_path, "net.pb", data) == (
+        f"'FILE': is damaged: the '{field}' of a {kind} is b'\\xd0\\xffab', which is no UTF-8"
+    )
+
+
+def test_blobs_whose_name_is_no_text(tmp_path: Path) -> None:
+    data = (DATA / "blob_i32.pb").read_bytes().replace(b"i32", b"\xff\xff\xff")
+    (tmp_path / "blob.pb").write_bytes(data)
+    with pytest.raises(NetDefError, match="holds no tensors"):
+        caffe2.load_blobs(tmp_path / "blob.pb")

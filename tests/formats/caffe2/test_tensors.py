@@ -25,6 +25,10 @@ def test_bytes_of_int8() -> None:
             "Tensor 't' has the dimensions [1099511627776], 1099511627776 elements, but holds 1; "
             "the file is damaged.",
         ),
+        (
+            {"dims": [0, 1 << 62]},
+            "Tensor 't' has the dimensions [0, 4611686018427387904], which no array has.",
+        ),
         ({"dims": [-1], "float_data": [1]}, "Tensor 't' has a negative dimension: [-1]."),
         (
             {"dims": [1], "data_type": TensorProto.ZERO_COLLISION_HASH},

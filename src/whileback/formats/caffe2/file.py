@@ -190,10 +190,9 @@ def _of_tensor(data: bytes) -> list[TensorProto]:
 
 def _attempt(data: bytes, kind: type[M]) -> M | None:
     try:
-        message: M = kind.FromString(data)
-    except DecodeError:
+        return _parsed(data, kind)
+    except NetDefError:
         return None
-    return message
 
 
 def _blobs(values: dict[str, bytes]) -> dict[str, np.ndarray]:
@@ -241,7 +240,23 @@ def _parsed(data: bytes, kind: type[M]) -> M:
             f"holds no {kind.DESCRIPTOR.name}, or is damaged, truncated or nested too deep "
             f"(Protobuf says: {reason}); text form is read from .pbtxt and .prototxt"
         ) from None
+    _require_text(message)
     return message
+
+
+def _require_text(message: Message) -> None:
+    """Raise NetDefError if a name in a message is no UTF-8: Protobuf does not look at them."""
+    for entry, value in message.ListFields():
+        if entry.type not in (entry.TYPE_STRING, entry.TYPE_MESSAGE):
+            continue
+        for each in [value] if isinstance(value, (str, bytes, Message)) else value:
+            if isinstance(each, Message):
+                _require_text(each)
+            elif isinstance(each, bytes):
+                raise NetDefError(
+                    f"is damaged: the '{entry.name}' of a {message.DESCRIPTOR.name} is {each!r}, "
+                    "which is no UTF-8"
+                )
 
 
 def _parsed_text(data: bytes, kind: type[M]) -> M:

@@ -57,7 +57,12 @@ def to_array(tensor: TensorProto) -> np.ndarray:
             f"{where} has the dimensions {list(tensor.dims)}, {expected} elements, but holds "
             f"{len(elements)}; the file is damaged."
         )
-    return elements.reshape(tuple(tensor.dims))
+    try:
+        return elements.reshape(tuple(tensor.dims))
+    except ValueError:
+        raise NetDefError(
+            f"{where} has the dimensions {list(tensor.dims)}, which no array has."
+        ) from None
 
 
 def _elements(tensor: TensorProto, dtype: np.dtype) -> np.ndarray:
