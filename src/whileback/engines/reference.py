@@ -148,6 +148,13 @@ class Adam(op_adam.Adam):
         return [result.astype(data[2].dtype) for result in results]
 
 
+class Det(OpRun):
+    """`Det` of matrices of any float type, in that."""
+
+    def _run(self, X: np.ndarray) -> tuple[np.ndarray]:
+        return (np.asarray(np.linalg.det(X.astype(np.float64))).astype(X.dtype),)
+
+
 class OneHot(op_one_hot.OneHot):
     """`OneHot` that makes whole numbers of indices and their number."""
 
@@ -227,4 +234,4 @@ def _axes(attributes: dict[str, Any], side: str, count: int) -> tuple[list[int],
     return axes, directions
 
 
-_OWN = [Adam, FlexAttention, GatherElements, Loop, OneHot, Optional, Pad, Scan]
+_OWN = [Adam, Det, FlexAttention, GatherElements, Loop, OneHot, Optional, Pad, Scan]
