@@ -330,3 +330,20 @@ def test_gradients_of_strings(op_type: str) -> None:
         specs = {name: TensorSpec(ir.DataType.STRING, shape) for name, shape in inputs.items()}
         net = one(op_type, inputs)
         refusal(lambda net=net, specs=specs: convert(net, inputs=specs))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "what"),
+    [([""], ["y"], "inputs"), (["x", ""], ["y"], "inputs"), (["x"], ["y", ""], "outputs")],
+)
+def test_blobs_without_a_name(inputs: list[str], outputs: list[str], what: str) -> None:
+    net = NetDef(name="n", op=[OperatorDef(type="Dropout", input=inputs, output=outputs)])
+    for run in (
+        lambda: convert(net),
+        lambda: Workspace().run(net),
+        lambda: add_gradient_operators(net, ["y"]),
+    ):
+        assert refusal(run) == (
+            f"Dropout (writes 'y') has a blob without a name among its {what}. Give it one, or "
+            "leave it out."
+        )

@@ -99,6 +99,7 @@ def _block(net: NetDef, depth: int, conditions: int) -> Block:
             name: _block(inner, depth + 1, conditions + (name == "cond_net"))
             for name, inner in subnets(op)
         }
+        _check_names(op)
         check_counts(op)
         step = Step(op, nets)
         if op.type in _CHECKS:
@@ -106,6 +107,15 @@ def _block(net: NetDef, depth: int, conditions: int) -> Block:
         steps.append(step)
     _check_sources(net, steps)
     return Block(net.name, steps, list(net.external_input), list(net.external_output))
+
+
+def _check_names(op: OperatorDef) -> None:
+    for names, what in ((op.input, "inputs"), (op.output, "outputs")):
+        if "" in names:
+            raise NetDefError(
+                f"{label(op)} has a blob without a name among its {what}. Give it one, or leave it "
+                "out."
+            )
 
 
 def _check_sources(net: NetDef, steps: Sequence[Step]) -> None:
