@@ -18,7 +18,7 @@ def some(draw, outputs):
     return draw(st.permutations(outputs))[: draw(st.integers(1, len(outputs)))]
 
 
-@examples(8)
+@examples(6)
 def test_attention(draw):
     batch, heads, shared, size, wide = (draw(SIZE) for _ in range(5))
     queries, past, causal = draw(SIZE), draw(st.integers(0, 2)), draw(st.integers(0, 1))
@@ -45,7 +45,7 @@ def test_attention(draw):
     judge(draw, call, outputs=outputs, of=of, opset=23, declared=WAYS[:2], **given)
 
 
-@examples(6)
+@examples(3)
 def test_attention_to_what_a_mask_leaves(draw):
     batch, heads, size = (draw(SIZE) for _ in range(3))
     queries, keys = draw(SIZE), draw(st.integers(1, 3))
@@ -59,7 +59,7 @@ def test_attention_to_what_a_mask_leaves(draw):
     judge(draw, call, opset=23, declared=WAYS[:2], **given)
 
 
-@examples(6)
+@examples(4)
 def test_rotary_embedding(draw):
     batch, heads, length, half, rest = (draw(SIZE) for _ in range(5))
     rest = 2 * (rest - 1)
@@ -77,7 +77,7 @@ def test_rotary_embedding(draw):
     judge(draw, call, opset=23, declared=WAYS[:2], **given)
 
 
-@examples(6)
+@examples(5)
 def test_linear_attention(draw):
     rule = draw(st.sampled_from(("linear", "gated", "delta", "gated_delta")))
     batch, length, heads, shared, keys, values = (draw(SIZE) for _ in range(6))
@@ -102,7 +102,7 @@ def test_linear_attention(draw):
     )
 
 
-@examples(8)
+@examples(5)
 def test_causal_conv_with_state(draw):
     batch, channels, length, kernel = (
         draw(SIZE),

@@ -13,7 +13,7 @@ def points(draw, *dims):
     return np.random.default_rng(draw(st.integers(0, 9))).uniform(-1.6, 1.6, dims).astype("f4")
 
 
-@examples(12)
+@examples(6)
 def test_grid_sample(draw):
     mode, axes = draw(st.sampled_from((("linear", 2), ("linear", 3), ("cubic", 2), ("nearest", 2))))
     sizes = [draw(st.integers(1, 4)) for _ in range(axes)]
@@ -37,7 +37,7 @@ def test_affine_grid(draw):
     judge(draw, f"AffineGrid<align_corners = {aligned}>(t, s)", opset=20, t=theta, s=ints(size))
 
 
-@examples(6)
+@examples(5)
 def test_roi_align(draw):
     x = numbers(draw, (draw(st.integers(1, 2)), draw(SIZE), draw(SIZE) + 1, draw(SIZE) + 1))
     count = draw(st.integers(1, 3))
@@ -55,7 +55,7 @@ def test_roi_align(draw):
     judge(draw, call, kinks=True, declared=WAYS[:2], x=x, r=regions, i=images)
 
 
-@examples(6)
+@examples(4)
 def test_max_roi_pool(draw):
     x = numbers(draw, (draw(st.integers(1, 2)), draw(SIZE), draw(SIZE) + 1, draw(SIZE) + 1))
     count = draw(st.integers(0, 3))
@@ -66,7 +66,7 @@ def test_max_roi_pool(draw):
     judge(draw, call, declared=WAYS[:2], fixed=["r"], x=x, r=regions)
 
 
-@examples(10)
+@examples(5)
 def test_deform_conv(draw):
     groups, movers = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     batch, channels, kernels = draw(SIZE), groups * movers, groups * draw(st.integers(1, 2))
@@ -94,7 +94,7 @@ def test_deform_conv(draw):
     judge(draw, call, declared=WAYS[:2], **given)
 
 
-@examples(8)
+@examples(5)
 def test_col2im(draw):
     axes = draw(st.integers(1, 3))
     block, strides, dilations = ([draw(st.integers(1, 2)) for _ in range(axes)] for _ in range(3))

@@ -65,7 +65,7 @@ def reduction(draw):
     return draw(st.sampled_from(("none", "add", "mul", "max", "min")))
 
 
-@examples(20)
+@examples(12)
 def test_scatter_elements(draw):
     x = numbers(draw, shape(draw, 1, 4, smallest=1))
     along, how = axis(draw, x.ndim), reduction(draw)
@@ -82,7 +82,7 @@ def test_scatter_elements(draw):
     judge(draw, call, x=x, i=places, u=updates)
 
 
-@examples(16)
+@examples(8)
 def test_scatter_nd(draw):
     x = numbers(draw, shape(draw, 1, 4, smallest=1))
     depth, how = draw(st.integers(1, x.ndim)), reduction(draw)

@@ -18,7 +18,7 @@ def affine(draw, dims):
     return {"s": numbers(draw, dims, 1), "b": numbers(draw, dims, 2)}
 
 
-@examples(14)
+@examples(8)
 def test_layer_normalization(draw):
     x = numbers(draw, shape(draw, 1, 5))
     axis = draw(st.integers(-x.ndim, x.ndim - 1))
@@ -50,7 +50,7 @@ def test_simplified_layer_normalization(draw):
     judge(draw, call, outputs=outputs, declared=WAYS[:2], x=x, s=s)
 
 
-@examples(8)
+@examples(4)
 def test_group_normalization(draw):
     groups = draw(st.integers(1, 3))
     x = numbers(draw, images(draw, channels=groups * draw(st.integers(1, 2))))
@@ -58,7 +58,7 @@ def test_group_normalization(draw):
     judge(draw, call, x=x, **affine(draw, x.shape[1:2]))
 
 
-@examples(6)
+@examples(3)
 def test_group_normalization_with_a_scale_for_each_group(draw):
     groups = draw(st.integers(1, 3))
     x = numbers(draw, images(draw, channels=groups * draw(st.integers(1, 2))))
@@ -66,7 +66,7 @@ def test_group_normalization_with_a_scale_for_each_group(draw):
     judge(draw, call, opset=18, x=x, **affine(draw, (groups,)))
 
 
-@examples(6)
+@examples(3)
 def test_instance_normalization(draw):
     x = numbers(draw, images(draw, smallest=1))  # else ONNX Runtime 1.32 crashes
     judge(draw, f"InstanceNormalization<{EPSILON}>(x, s, b)", x=x, **affine(draw, x.shape[1:2]))
@@ -86,7 +86,7 @@ def test_batch_normalization(draw):
     judge(draw, call, outputs=outputs, of=of, **given)
 
 
-@examples(8)
+@examples(4)
 def test_local_response_normalization(draw):
     x = numbers(draw, images(draw, smallest=1))
     size = draw(st.integers(1, 5))

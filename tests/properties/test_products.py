@@ -7,7 +7,7 @@ from tests.properties.drawn import examples, judge, numbers, part_of, shape, who
 SIZE = st.integers(0, 3)
 
 
-@examples(20)
+@examples(12)
 def test_matmul(draw):
     stack = shape(draw, 0, 3, most=8)
     rows, inner, columns = draw(SIZE), draw(SIZE), draw(SIZE)
@@ -31,7 +31,7 @@ def test_gemm(draw):
     judge(draw, f"Gemm<{attributes}>({', '.join(given)})", **given)
 
 
-@examples(20)
+@examples(12)
 def test_einsum(draw):
     letters = draw(st.permutations("ijkl"))
     sizes = {letter: draw(st.integers(1, 3)) for letter in letters}
@@ -62,7 +62,7 @@ def test_det(draw):
     judge(draw, "Det(x)", x=x)
 
 
-@examples(16)
+@examples(8)
 def test_losses(draw):
     classes = draw(st.integers(1, 3))
     places = (draw(st.integers(1, 3)), *shape(draw, 0, 2, most=4, smallest=1))

@@ -45,7 +45,7 @@ def scales(draw, x):
     return tuple(dims), f"axis = {along}, block_size = {block}"
 
 
-@examples(4)
+@examples(3)
 def test_there_and_back(draw):
     x = numbers(draw, shape(draw, 1, 4, smallest=1, most=16))
     dims, attributes = scales(draw, x)
@@ -68,7 +68,7 @@ def judge_pair(draw, nodes, a, b, **options):
     judge(draw, f"{GIVEN} {nodes}", outputs=("sa",), quantized=True, a=a, b=b, **options)
 
 
-@examples(3)
+@examples(2)
 def test_products(draw):
     stack = shape(draw, 0, 2, smallest=1, most=4)
     rows, inner, columns = (draw(st.integers(1, 3)) for _ in range(3))
@@ -97,7 +97,7 @@ def test_gemm(draw):
     judge_pair(draw, nodes, a, b, declared=WAYS[:2])
 
 
-@examples(3)
+@examples(2)
 def test_convolutions(draw):
     window = Window(draw, most_axes=2)
     window.pad()
@@ -117,7 +117,7 @@ def test_convolutions(draw):
     judge_pair(draw, nodes, a, b, declared=WAYS[:2])
 
 
-@examples(3)
+@examples(2)
 def test_operators_of_onnx_runtime_that_broadcast(draw):
     whole = shape(draw, 1, 3, smallest=1, most=12)
     a, b = (numbers(draw, part_of(draw, whole), which) for which in range(2))
@@ -129,7 +129,7 @@ def test_operators_of_onnx_runtime_that_broadcast(draw):
     judge_pair(draw, nodes, a, b, **more)
 
 
-@examples(3)
+@examples(2)
 def test_operators_of_onnx_runtime_along_an_axis(draw):
     dims = list(shape(draw, 1, 3, smallest=1, most=12))
     along = draw(st.integers(0, len(dims) - 1))

@@ -9,7 +9,7 @@ OPTIONAL = {"RNN": "bnh", "GRU": "bnh", "LSTM": "bnhcp"}
 OUTPUTS = {"RNN": ("y", "yh"), "GRU": ("y", "yh"), "LSTM": ("y", "yh", "yc")}
 
 
-@examples(10)
+@examples(6)
 def test_layers(draw):
     operator = draw(st.sampled_from(tuple(GATES)))
     direction = draw(st.sampled_from(("forward", "reverse", "bidirectional")))

@@ -64,7 +64,7 @@ def test_sums_step_by_step(draw):
     judge(draw, call, x=x, along=along)
 
 
-@examples(8)
+@examples(5)
 def test_products_step_by_step(draw):
     x = factors(draw, shape(draw, 1, most=16))
     exclusive, reverse = draw(st.integers(0, 1)), draw(st.integers(0, 1))

@@ -42,7 +42,7 @@ def where_to(draw, x, axes, coordinates):
     return given
 
 
-@examples(10)
+@examples(6)
 def test_resize(draw):
     mode = draw(st.sampled_from(("nearest", "linear", "cubic")))
     coordinates = draw(st.sampled_from(COORDINATES))

@@ -77,7 +77,7 @@ def parameters(draw, window, channels, kernels, count):
     return given, ", ".join(["x", *given])
 
 
-@examples(20)
+@examples(10)
 def test_conv(draw):
     window, group = Window(draw), draw(st.integers(1, 2))
     window.pad(most=2)
@@ -88,7 +88,7 @@ def test_conv(draw):
     judge(draw, call, second_order=len(x) > 0, x=x, **given)
 
 
-@examples(20)
+@examples(10)
 def test_conv_transpose(draw):
     window, group = Window(draw), draw(st.integers(1, 2))
     window.sizes = [min(size, 3) for size in window.sizes]
@@ -113,7 +113,7 @@ def test_conv_transpose(draw):
     judge(draw, call, second_order=len(x) > 0, x=x, **given)
 
 
-@examples(16)
+@examples(8)
 def test_average_pool(draw):
     window = Window(draw)
     window.pad(same=not window.dilated)
@@ -124,7 +124,7 @@ def test_average_pool(draw):
     judge(draw, f"AveragePool{window.written(**more)}(x)", declared=WAYS[ceil:], x=x)
 
 
-@examples(16)
+@examples(8)
 def test_max_pool(draw):
     window = Window(draw)
     window.pad(same=not window.dilated)
@@ -138,7 +138,7 @@ def test_max_pool(draw):
     judge(draw, f"MaxPool{window.written(**more)}(x)", outputs=outputs, declared=WAYS[ceil:], x=x)
 
 
-@examples(10)
+@examples(6)
 def test_lp_pool(draw):
     window = Window(draw)
     padded = window.pad(same=not window.dilated)
