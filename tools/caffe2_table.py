@@ -30,7 +30,8 @@ HEADER = """# All recorded cases
 
 Nets that ran on the real Caffe2 (PyTorch 1.8.1), what it made of them, and what whileback does.
 Values are compared with what it computed, gradients with central differences in float64 where the
-net has loops or branches, with its own gradients elsewhere. This page is written by
+net has loops or branches, with its own gradients elsewhere. An empty cell has nothing to compare:
+the net was recorded without gradients, or they are sparse, or random. This page is written by
 `tools/caffe2_table.py` from the outcomes of the tests in `tests/caffe2/golden`.
 
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.caffe2.golden.cases import DATA, Case, cases, difference
+from tests.caffe2.golden.cases import Case, cases, difference
 
 from whileback.caffe2.gradients import add_gradient_operators
 from whileback.caffe2.workspace import Workspace
@@ -31,6 +31,7 @@ def differences(ws: Workspace, expected: dict[str, np.ndarray]) -> dict[str, str
 
 
 TRAINING = [case for case in cases("training") if not case.meta.get("nondeterministic_blobs")]
+DROPOUT = [case for case in cases("training") if case not in TRAINING]
 DIFFERENTIABLE = [case for case in TRAINING if case.meta.get("gradient_map")]
 
 
@@ -66,9 +67,9 @@ def test_gradients_made_here_are_the_recorded_ones(case: Case) -> None:
     assert differences(ws, expected) == {}
 
 
-def test_dropout_trains_with_the_mask_it_has_drawn() -> None:
+@pytest.mark.parametrize("case", DROPOUT, ids=lambda case: case.name)
+def test_dropout_trains_with_the_mask_it_has_drawn(case: Case) -> None:
     """With the recorded mask, all that comes after it is as recorded."""
-    case = Case(DATA / "train_dropout")
     ws, net, recorded = prepared(case), case.net(), case.arrays("fetches.npz")
     at = next(index for index, op in enumerate(net.op) if op.type == "Dropout")
     ws.run(NetDef(name="before", op=net.op[:at]))
@@ -78,8 +79,8 @@ def test_dropout_trains_with_the_mask_it_has_drawn() -> None:
     assert differences(ws, recorded) == {}
 
 
-def test_dropout_draws_another_mask_in_each_run() -> None:
-    case = Case(DATA / "train_dropout")
+@pytest.mark.parametrize("case", DROPOUT, ids=lambda case: case.name)
+def test_dropout_draws_another_mask_in_each_run(case: Case) -> None:
     ws, net = prepared(case), case.net()
     dropout = next(op for op in net.op if op.type == "Dropout")
     (ratio,) = [arg.f for arg in dropout.arg if arg.name == "ratio"]
