@@ -347,3 +347,12 @@ def test_blobs_without_a_name(inputs: list[str], outputs: list[str], what: str) 
             f"Dropout (writes 'y') has a blob without a name among its {what}. Give it one, or "
             "leave it out."
         )
+
+
+def test_more_axes_than_a_tensor_can_have() -> None:
+    net = one("ExpandDims", {"x": (2,)}, Argument(name="dims", ints=range(64)))
+    said = refusal(lambda: read(net, {"x": TensorSpec(FLOAT, (2,))}))
+    assert said.startswith(
+        "ExpandDims (writes 'y') cannot be computed with the inputs 'x' FLOAT[2]"
+    )
+    assert "(ONNX's Unsqueeze: makes a tensor of 65 axes)" in said

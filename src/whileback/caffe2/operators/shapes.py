@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from whileback.caffe2.operators.registry import Operator
-from whileback.caffe2.reading.emitter import Emitter
+from whileback.caffe2.reading.emitter import MOST_AXES, Emitter
 from whileback.errors import NetDefError
 from whileback.formats.caffe2.arguments import label
 from whileback.graph.shapes import rank
@@ -29,7 +29,6 @@ __all__ = [
 
 # A few bytes of a net can ask for any number of elements; of more than these none is made.
 MOST_ELEMENTS = 2**31
-MOST_AXES = 64
 # More rows, channels or repetitions at one place of a net than any that was ever made.
 LARGEST_COUNT = 2**24
 

@@ -19,9 +19,11 @@ from whileback.graph.schemas import problem
 from whileback.graph.scopes import walk
 from whileback.graph.shapes import Shapes, describe, rank
 
-__all__ = ["LARGEST_SIZE", "Emitter"]
+__all__ = ["LARGEST_SIZE", "MOST_AXES", "Emitter"]
 
+# What runtimes can take.
 LARGEST_SIZE = 2**63 - 1
+MOST_AXES = 64
 
 
 class Emitter(Builder):
@@ -196,8 +198,10 @@ class Emitter(Builder):
 
 
 def _too_large(node: ir.Node) -> str | None:
-    """Return which result has a size that no number of ONNX is large enough for."""
+    """Return which result has a size, or more axes, than any tensor can have."""
     for value in node.outputs:
+        if (rank(value) or 0) > MOST_AXES:
+            return f"makes a tensor of {rank(value)} axes"
         if any(isinstance(dim, int) and dim > LARGEST_SIZE for dim in value.shape or ()):
             return f"makes a tensor {describe(value)}"
     return None
