@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 from tests.gradient.rules.exact import gradients
-from tests.judge import assert_gradient
+from tests.judge import assert_gradient, parse
+
+from whileback.engines import compile
+from whileback.gradient import vjp
 
 REDUCTIONS = ["none", "sum", "mean"]
 
@@ -86,3 +89,40 @@ def test_a_mean_of_nothing_has_no_gradient_for_the_weights():
     }"""
     got = gradients(model, {"x": [[1, 2], [3, 4]], "t": np.array([1, 1]), "w": [1, 2]})
     assert (got["x"].any(), got["w"].any()) == (False, False)
+
+
+LOSSES = ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"]
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_classes_that_cannot_be_do_not_spoil_the_others(loss, reduction):
+    model = f"""(float[2,3] x, int64[2] t, float[3] w) => (float[M] y) {{
+      l = {loss}<reduction = "{reduction}">(x, t, w)
+      flat = Constant<value_ints = [-1]>()
+      y = Reshape(l, flat)
+    }}"""
+    others = {"t": np.array([1, 0]), "w": [1, 2, 3]}
+    x = [[0.5, -1, -np.inf], [-0.75, -np.inf, 0.25]]
+    got, want = (
+        gradients(model, {"x": each} | others) for each in (x, np.maximum(x, -99).tolist())
+    )
+    np.testing.assert_allclose(got["x"], want["x"], atol=1e-6)
+    np.testing.assert_allclose(got["w"], want["w"], atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_mean_of_many_has_exact_gradients_for_the_weights(loss):
+    model = f"""(FLOAT[3,5,N] x, int64[3,N] t, FLOAT[5] w) => (FLOAT y) {{
+      y = {loss}(x, t, w)
+    }}"""
+    rng = np.random.default_rng(3)
+    x = np.float32(rng.normal(size=(3, 5, 20000)) - 3)
+    t, w = rng.integers(0, 5, (3, 20000)), np.float32([0.25, 0.5, 1, 0.75, 0.5])
+    exact, own = (
+        compile(vjp(parse(model.replace("FLOAT", name)), "y", "w"))(
+            x=x.astype(dtype), t=t, w=w.astype(dtype), y_grad=np.ones((), dtype)
+        )["w_grad"]
+        for name, dtype in (("double", np.float64), ("float", np.float32))
+    )
+    np.testing.assert_allclose(own, exact, atol=2e-8)

@@ -64,8 +64,8 @@ class _Loss:
         """dw = -Σ P·dL over the elements with the label; for a mean, of P less its mean, -L."""
         if self.class_weights is None or self.weights not in self.op.active:
             return None
-        op, mean = self.op, self.reduction == "mean"
-        P = op.Sub(self.P, self._mean()) if mean else self.P
+        op = self.op
+        P = self._centred() if self.reduction == "mean" else self.P
         each = op.Mul(P, self._share(dL))
         picked = op.unbroadcast(op.Where(self.chosen, each, 0.0), self.class_weights)
         return op.cast(op.Neg(op.reshape(picked, self.weights)), dL)
@@ -97,10 +97,12 @@ class _Loss:
             return dL
         return op.Div(dL, self._total())
 
-    def _mean(self) -> ir.Value:
-        """Return -L, which is not rounded to 16 bits as L is."""
+    def _centred(self) -> ir.Value:
+        """Return P less its mean, which is -L but for rounding: that is in the mean of P + L."""
         op = self.op
-        return op.Div(op.ReduceSum(op.Mul(self.P, self.factors), keepdims=0), self._total())
+        near = op.Where(self.chosen, op.Add(self.P, op.widened(self.node.outputs[0])), 0.0)
+        mean = op.Div(op.ReduceSum(op.Mul(near, self.factors), keepdims=0), self._total())
+        return op.Sub(near, mean)
 
     def _total(self) -> ir.Value:
         """Return Σ w, or 1 where that is 0."""
