@@ -156,7 +156,7 @@ def test_trilu(draw):
 
 @examples(8)
 def test_unique(draw):
-    x = numbers(draw, shape(draw, 1))
+    x = numbers(draw, shape(draw, 1, smallest=1))  # ONNX Runtime 1.32 aborts for rows of nothing
     given = [f"sorted = {draw(st.integers(0, 1))}"]
     if draw(st.booleans()):
         given.append(f"axis = {axis(draw, x.ndim)}")
