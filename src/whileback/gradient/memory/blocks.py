@@ -8,7 +8,7 @@ import onnx_ir as ir
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 
-__all__ = ["Cut", "Way", "filled", "joined", "shortened", "split"]
+__all__ = ["Cut", "Way", "filled", "joined", "shortened", "split", "with_zeros"]
 
 
 # An axis of rows, and whether the first trip has the last of them.
@@ -43,7 +43,7 @@ def split(op: Builder, stack: ir.Value, way: Way, cut: Cut) -> ir.Value:
     """
     if not cut.even:
         missing = op.Sub(op.Mul(cut.segments, cut.length), cut.count)
-        stack = _with_zeros(op, stack, way, missing)
+        stack = with_zeros(op, stack, way, missing)
     axis, _ = way
     parts = [*_dims(op, stack, 0, axis), cut.segments, cut.length, *_dims(op, stack, axis + 1)]
     return op.Reshape(stack, op.Concat(*parts, axis=0), allowzero=1)
@@ -62,7 +62,7 @@ def filled(op: Builder, rows: ir.Value, way: Way, cut: Cut, size: ir.Value) -> i
     """Return the rows of a segment as a block, filled up with zeros."""
     if cut.even:
         return rows
-    return _with_zeros(op, rows, way, op.Sub(cut.length, size))
+    return with_zeros(op, rows, way, op.Sub(cut.length, size))
 
 
 def joined(op: Builder, blocks: ir.Value, way: Way, cut: Cut) -> ir.Value:
@@ -77,7 +77,8 @@ def joined(op: Builder, blocks: ir.Value, way: Way, cut: Cut) -> ir.Value:
     return op.Slice(stack, begin, total if at_front else cut.count, [axis])
 
 
-def _with_zeros(op: Builder, stack: ir.Value, way: Way, missing: ir.Value) -> ir.Value:
+def with_zeros(op: Builder, stack: ir.Value, way: Way, missing: ir.Value) -> ir.Value:
+    """Return the stack with so many more rows, INT64[1], of zeros."""
     assert stack.dtype is not None
     axis, at_front = way
     parts = [*_dims(op, stack, 0, axis), missing, *_dims(op, stack, axis + 1)]

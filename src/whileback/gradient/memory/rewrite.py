@@ -8,12 +8,15 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError, UnsupportedError, nearest
 from whileback.gradient.builder import GradientBuilder
+from whileback.gradient.memory.buffers import write_after_loops
 from whileback.gradient.memory.counting import count_ahead
 from whileback.gradient.memory.segments import emit_segments
 from whileback.gradient.memory.strategies import Memory, Strategy, plan
 from whileback.gradient.rules.controlflow.draws import drawn_inside, run_again, surface_draws
 from whileback.gradient.rules.controlflow.frames import PLAN, Plan
+from whileback.gradient.rules.controlflow.tape import hand_over
 from whileback.gradient.rules.controlflow.trips import count_trips
+from whileback.graph.builder import Builder
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN
 from whileback.graph.randomness import draws
@@ -32,6 +35,7 @@ def choose_memory(graph: ir.Graph, names: Names, shapes: Shapes, memory: Memory)
     """
     loops = [node for node in walk(graph) if is_loop(node)]
     given = _strategies(loops, memory)
+    write_after_loops(Builder(graph, names, shapes), loops)
     plans = {node: plan(loop_view(node), given.get(node)) for node in loops}
     for node, chosen in plans.items():
         node.meta[PLAN] = chosen
@@ -76,7 +80,7 @@ def _segment(op: GradientBuilder, node: ir.Node, chosen: Plan) -> None:
     apart.graph.remove(nodes)
     around.insert_after(node, nodes)
     for (value, uses), result in zip(readers, results, strict=False):
-        _hand_over(around, value, uses, result)
+        hand_over(around, value, uses, result)
     (*_, outermost) = filter(is_loop, nodes)
     outermost.meta[PLAN] = node.meta.pop(PLAN)
     del outermost.metadata_props[ORIGIN]
@@ -97,16 +101,3 @@ def _with_same_draws(op: GradientBuilder, node: ir.Node) -> tuple[ir.Value, ir.N
     *before, copy = run_again(op, node, {})
     op.graph.extend(before)
     return count_trips(op, loop_view(node)), copy
-
-
-def _hand_over(
-    graph: ir.Graph, value: ir.Value, uses: Sequence[tuple[ir.Node, int]], result: ir.Value
-) -> None:
-    """Let another value have the name, the type and the readers of a value."""
-    for reader, index in uses:
-        reader.replace_input_with(index, result)
-    for index, output in enumerate(graph.outputs):
-        if output is value:
-            graph.outputs[index] = result
-    value.name, result.name = result.name, value.name
-    result.type, result.shape = value.type, value.shape

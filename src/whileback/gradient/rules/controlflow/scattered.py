@@ -17,7 +17,7 @@ from whileback.graph.constants import known_floats
 from whileback.graph.scopes import is_standard
 from whileback.graph.shapes import rank, size, static_shape
 
-__all__ = ["Finish", "adds_amid_zeros", "scatter_stacks"]
+__all__ = ["Finish", "adds_amid_zeros", "in_a_row", "scatter_stacks"]
 
 Finish = Callable[[Builder, Sequence[ir.Value]], ir.Value]
 
@@ -74,16 +74,18 @@ def _parts(zeros: ir.Value) -> Finish:
 
 def _elements(zeros: ir.Value, count: int, axis: int) -> Finish:
     """Σ ScatterElements(0, I, U) is one of them, with the I and U of all trips along the axis."""
-    order = [*range(1, axis + 1), 0, *range(axis + 1, count + 1)]
-
-    def in_a_row(op: Builder, stack: ir.Value) -> ir.Value:
-        moved = op.Transpose(stack, perm=order) if axis else stack
-        dims = [op.dim(moved, each) for each in range(count + 1)]
-        dims[axis : axis + 2] = [op.Mul(*dims[axis : axis + 2])]
-        return op.Reshape(moved, op.Concat(*dims, axis=0), allowzero=1)
 
     def finish(op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:
-        places, elements = (in_a_row(op, stack) for stack in stacks)
+        places, elements = (in_a_row(op, stack, count, axis) for stack in stacks)
         return add_at(op, op.shape_of(zeros), places, elements, axis)
 
     return finish
+
+
+def in_a_row(op: Builder, stack: ir.Value, count: int, axis: int) -> ir.Value:
+    """Return the rows of a stack, of so many axes, one after the other along one of these."""
+    order = [*range(1, axis + 1), 0, *range(axis + 1, count + 1)]
+    moved = op.Transpose(stack, perm=order) if axis else stack
+    dims = [op.dim(moved, each) for each in range(count + 1)]
+    dims[axis : axis + 2] = [op.Mul(*dims[axis : axis + 2])]
+    return op.Reshape(moved, op.Concat(*dims, axis=0), allowzero=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
@@ -10,7 +11,7 @@ import onnx_ir as ir
 from whileback.graph.builder import Builder
 from whileback.graph.scopes import LoopView, is_standard
 
-__all__ = ["add_branch_output", "behind_identity", "replace_uses", "stack_of"]
+__all__ = ["add_branch_output", "behind_identity", "hand_over", "replace_uses", "stack_of"]
 
 
 def stack_of(op: Builder, view: LoopView, value: ir.Value) -> ir.Value:
@@ -118,3 +119,16 @@ def behind_identity(value: ir.Value) -> ir.Value:
             break
         value, node = node.inputs[0], source
     return value
+
+
+def hand_over(
+    graph: ir.Graph, value: ir.Value, uses: Sequence[tuple[ir.Node, int]], result: ir.Value
+) -> None:
+    """Let another value have the name, the type and the readers of a value."""
+    for reader, index in uses:
+        reader.replace_input_with(index, result)
+    for index, output in enumerate(graph.outputs):
+        if output is value:
+            graph.outputs[index] = result
+    value.name, result.name = result.name, value.name
+    result.type, result.shape = value.type, value.shape

@@ -1,0 +1,176 @@
+"""Buffers that loops write row by row: the rows are stacked, and written once after the loop.
+
+ONNX knows no writing in place: a trip that writes a row of a buffer copies all of it. Where no trip
+reads the buffer, the rows can wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.gradient.memory.blocks import with_zeros
+from whileback.gradient.rules.controlflow.scattered import in_a_row
+from whileback.gradient.rules.controlflow.tape import behind_identity, hand_over, stack_of
+from whileback.gradient.rules.controlflow.variation import shape_varies
+from whileback.gradient.rules.inputs import required
+from whileback.graph.builder import Builder
+from whileback.graph.cleanup import prune, remove_outputs
+from whileback.graph.scopes import Carry, LoopView, is_standard, loop_view
+from whileback.graph.shapes import rank, static_shape
+
+__all__ = ["write_after_loops"]
+
+# A buffer of no more than so many times what a trip writes is cheap to copy, and takes less memory
+# than the rows of all trips.
+FEW = 16
+
+
+def write_after_loops(op: Builder, loops: Sequence[ir.Node]) -> None:
+    """Let loops, of which the inner ones come last, stack what they write to buffers but not read.
+
+    `op` is a builder for the graph that the outermost of them are in.
+    """
+    for node in reversed(loops):
+        while (write := next(_writes(loop_view(node)), None)) is not None:
+            _write_after(op, loop_view(node), write)
+
+
+@dataclass(frozen=True)
+class _Write:
+    """How the node writes to a buffer: `count` parts, each at coordinates along the first axes.
+
+    There are `depth` such axes: all of them for `ScatterElements` along `axis`, of which the parts
+    are single elements.
+    """
+
+    carry: Carry
+    node: ir.Node
+    axis: int | None
+    depth: int
+    count: int
+
+    def is_small(self) -> bool:
+        """Tell whether a trip writes something, and only a small part of the buffer."""
+        places = list(self.carry.initial.shape or ())[: self.depth]
+        known = [dim for dim in places if isinstance(dim, int)]
+        return self.count > 0 and (len(known) < len(places) or prod(known) > FEW * self.count)
+
+
+def _writes(view: LoopView) -> Iterator[_Write]:
+    """Yield the buffers that the loop writes to and never reads."""
+    for carry in view.carries:
+        write = _write_to(carry)
+        if write is None or not write.is_small() or _is_read(view.body, write):
+            continue
+        if carry.input not in shape_varies(view):
+            yield write
+
+
+def _write_to(carry: Carry) -> _Write | None:
+    """Return what a trip writes to a carried value, if it is taken for a buffer."""
+    node = behind_identity(carry.output).producer()
+    if node is None or not is_standard(node, "ScatterND", "ScatterElements"):
+        return None
+    count, dims = rank(carry.initial), static_shape(required(node, 1))
+    combines = node.attributes.get_string("reduction", "none") != "none"
+    if not count or not dims or combines or carry.initial.dtype in (None, ir.DataType.STRING):
+        return None
+    if node.op_type == "ScatterND":
+        return _Write(carry, node, None, dims[-1], prod(dims[:-1]))
+    return _Write(carry, node, node.attributes.get_int("axis", 0) % count, count, prod(dims))
+
+
+def _is_read(body: ir.Graph, write: _Write) -> bool:
+    """Tell whether anything but the write reads the buffer, which may have copies."""
+    found = [write.carry.input]
+    for value in found:
+        for use in value.uses():
+            copies = is_standard(use.node, "Identity") and use.node.graph is body
+            if copies or (use.node is write.node and use.idx == 0):
+                found.append(use.node.outputs[0])
+            elif not is_standard(use.node, "Shape", "Size"):
+                return True
+    results = [value for value in body.outputs if value in found]
+    return write.node.outputs[0] not in found or results != [write.carry.output]
+
+
+def _write_after(op: Builder, view: LoopView, write: _Write) -> None:
+    """Put in the place of a carried buffer stacks of what is written to it."""
+    around, node, carry = view.node.graph, view.node, write.carry
+    assert isinstance(around, ir.Graph)
+    body = copy(op)
+    body.graph = view.body
+    rows = body.own([required(write.node, 1), required(write.node, 2)])
+    stacks = [stack_of(op, view, row) for row in rows]
+    uses = list(carry.result.uses())
+    apart = op.inside("written")
+    apart.origin, apart.role = node, "written"
+    result = _written(apart, write, *stacks)
+    nodes = list(apart.graph)
+    apart.graph.remove(nodes)
+    around.insert_after(node, nodes)
+    hand_over(around, carry.result, uses, result)
+    _drop(view, write)
+
+
+def _written(op: Builder, write: _Write, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    """Write all trips' parts to the buffer. Of those at one place only the last is written there.
+
+    The others are written to a row behind the buffer.
+    """
+    initial = write.carry.initial
+    sizes = [op.dim(initial, axis) for axis in range(rank(initial) or 0)]
+    first, rest = sizes[: write.depth], sizes[write.depth :]
+    total = reduce(op.Mul, first)
+    places = _places(op, write, indices, _shaped(op, op.arange(total), *first))
+    order = op.arange(op.Shape(places))
+    none = op.ConstantOfShape(total, value=ir.tensor(np.zeros(1, np.int64)))
+    last = op.ScatterElements(none, places, order, axis=0, reduction="max")
+    target = op.Where(op.Equal(op.Gather(last, places), order), places, total)
+    parts = _shaped(op, _in_a_row(op, write, updates), op.Shape(places), *rest)
+    longer = with_zeros(op, _shaped(op, initial, total, *rest), (0, False), op.constant([1]))
+    written = op.ScatterND(longer, op.Unsqueeze(target, [1]), parts)
+    return op.reshape(op.Slice(written, [0], total, [0]), initial)
+
+
+def _shaped(op: Builder, value: ir.Value, *sizes: ir.Value) -> ir.Value:
+    return op.Reshape(value, op.Concat(*sizes, axis=0), allowzero=1)
+
+
+def _places(op: Builder, write: _Write, indices: ir.Value, numbers: ir.Value) -> ir.Value:
+    """Return the number of the place of each part, in the order of the trips."""
+    if write.axis is None:
+        return op.GatherND(numbers, op.Reshape(indices, [-1, write.depth]))
+    places = op.GatherElements(numbers, _in_a_row(op, write, indices), axis=write.axis)
+    return op.Reshape(places, [-1])
+
+
+def _in_a_row(op: Builder, write: _Write, stack: ir.Value) -> ir.Value:
+    """Return what all trips read or write along an axis as one tensor."""
+    if write.axis is None:
+        return stack
+    dims = static_shape(required(write.node, 1)) or ()
+    return in_a_row(op, op.Reshape(stack, [-1, *dims]), len(dims), write.axis)
+
+
+def _drop(view: LoopView, write: _Write) -> None:
+    """Take the buffer out of the loop; where its size is asked for, the initial one has it."""
+    node, body, carry = view.node, view.body, write.carry
+    position, number = body.inputs.index(carry.input), view.carries.index(carry)
+    body.outputs.pop(number if view.proceed is None else number + 1)
+    for value in (carry.input, write.node.outputs[0]):
+        value.replace_all_uses_with(carry.initial)
+    staying = [value for index, value in enumerate(node.inputs) if index != position]
+    node.resize_inputs(len(staying))
+    for index, each in enumerate(staying):
+        node.replace_input_with(index, each)
+    body.inputs.pop(position)
+    remove_outputs(node, [number])
+    prune(body)
