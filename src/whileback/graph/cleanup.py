@@ -18,7 +18,7 @@ from whileback.graph.scopes import (
     subgraphs,
     walk,
 )
-from whileback.graph.shapes import rank, same_shape
+from whileback.graph.shapes import rank, same_shape, static_shape
 
 __all__ = ["clean", "discard", "prune", "remove_outputs"]
 
@@ -135,10 +135,10 @@ def _bypass(graph: ir.Graph, whole: bool) -> None:
         for inner in subgraphs(node):
             _bypass(inner, whole=True)
         ours = is_new(node) or (whole and not is_standard(node, "Expand", "Reshape"))
-        if ours and len(node.outputs) == 1 and _changes_nothing(node):
-            source, output = node.inputs[0], node.outputs[0]
-            if source is not None and not output.is_graph_output():
-                output.replace_all_uses_with(source)
+        if ours and len(node.outputs) == 1 and not node.outputs[0].is_graph_output():
+            source = node.inputs[0] if _changes_nothing(node) else _undone(node)
+            if source is not None:
+                node.outputs[0].replace_all_uses_with(source)
         if is_standard(node, "Loop"):
             _return_directly(loop_view(node).body)
 
@@ -170,11 +170,17 @@ def _take_out_invariants(graph: ir.Graph) -> None:
 
 
 def _move_fixed(body: ir.Graph, changing: set[ir.Value], loop: ir.Node) -> None:
-    """Move the nodes of a body, or of a branch in it, that read nothing `changing`."""
+    """Move the nodes of a body, or of a branch in it, that read nothing `changing`.
+
+    What a branch reads may fit together only where it is taken: of a branch that was not, nothing
+    is kept.
+    """
     assert loop.graph is not None
     changing.update(body.inputs)
+    taken = body is loop.attributes["body"].as_graph()
     for node in list(body):
         fixed = changing.isdisjoint(node.inputs) and _is_harmless(node)
+        fixed = fixed and (taken or _surely_fits(node))
         if fixed and not any(value.is_graph_output() for value in node.outputs):
             body.remove(node)
             loop.graph.insert_before(loop, node)
@@ -190,6 +196,13 @@ def _is_harmless(node: ir.Node) -> bool:
     if is_standard(node, "Expand") and node.inputs[0] is not None:
         return rank(node.inputs[0]) == 0
     return is_standard(node, *HARMLESS)
+
+
+def _surely_fits(node: ir.Node) -> bool:
+    """Tell whether the shapes of what the node reads are known to fit together."""
+    read = [value for value in node.inputs if value is not None and rank(value) != 0]
+    same = all(same_shape(read[0], value) for value in read[1:])
+    return same or all(static_shape(value) is not None for value in read)
 
 
 def _changes_nothing(node: ir.Node) -> bool:
@@ -208,6 +221,17 @@ def _changes_nothing(node: ir.Node) -> bool:
         permutation = node.attributes.get_ints("perm", None)
         return permutation is not None and list(permutation) == sorted(permutation)
     return same_shape(source, node.outputs[0])
+
+
+def _undone(node: ir.Node) -> ir.Value | None:
+    """Return what was transposed if the node transposes that back."""
+    before = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    if before is None or not all(is_standard(each, "Transpose") for each in (before, node)):
+        return None
+    first, second = (each.attributes.get_ints("perm", None) for each in (before, node))
+    if first is None or second is None or [first[axis] for axis in second] != sorted(first):
+        return None
+    return before.inputs[0]
 
 
 def _merge(graph: ir.Graph, known: ChainMap[Hashable, ir.Value]) -> None:
