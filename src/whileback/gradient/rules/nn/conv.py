@@ -8,6 +8,7 @@ so that takes the place of the channels.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
@@ -93,6 +94,7 @@ def _pair(
     The channels c are one more axis to slide over: ONNX Runtime makes a single large product of
     that. It is slow beyond three axes, so there they are the batch.
     """
+    X, window = _without_rest(op, X, window)
     data = X if group == 1 else _by_group(op, X, W, window, group)
     swap = [1, 0, *window.axes]
     kernel = op.Transpose(dY, perm=swap)
@@ -105,6 +107,24 @@ def _pair(
     if all(r is not None and r < d for r, d in zip(window.rest, window.dilations, strict=True)):
         return dW
     return op.Slice(dW, [0] * len(window.axes), sizes(op, W, window), window.axes)
+
+
+def _without_rest(op: GradientBuilder, X: ir.Value, window: Window) -> tuple[ir.Value, Window]:
+    """Leave out what no window reaches, where that is known, and not the pads before that.
+
+    A product that is cut down afterwards has a gradient that is padded first, which ONNX Runtime
+    1.32 takes for the padding of a convolution that reads it as its weight.
+    """
+    begins, ends = window.sides
+    rest = [0 if each is None else each for each in window.rest]
+    cut = [max(each - end, 0) for each, end in zip(rest, ends, strict=True)]
+    pads = [max(end - each, 0) for each, end in zip(rest, ends, strict=True)]
+    left = tuple(None if each is None else 0 for each in window.rest)
+    if any(cut):
+        along = [axis for axis, each in zip(window.axes, cut, strict=True) if each]
+        X = op.Slice(X, [0] * len(along), [-each for each in cut if each], along)
+    known = None if window.pads is None else (*begins, *pads)
+    return X, replace(window, pads=known, rest=left)
 
 
 def _by_group(
