@@ -17,6 +17,7 @@ import pytest
         "whileback.caffe2.gradients.net_gradient",
         "whileback.caffe2.net_builder",
         "whileback.caffe2.workspace",
+        "whileback.derivatives",
         "whileback.errors",
         "whileback.formats.caffe2.arguments",
         "whileback.graph.names",

@@ -18,6 +18,7 @@ from importlib.metadata import version
 
 from whileback.api import check, names, save, show, vjp
 from whileback.checking.report import Report
+from whileback.derivatives import hessian, hvp, jacobian, jvp
 from whileback.engines import Compiled, compile
 from whileback.errors import (
     ArgumentError,
@@ -54,6 +55,10 @@ __all__ = [
     "check",
     "compile",
     "gradient",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
     "load",
     "names",
     "not_differentiable",

@@ -107,7 +107,7 @@ def gradient(
     6.0
     """
     result = transform.gradient(
-        _opened(model, base_dir),
+        opened(model, base_dir),
         of,
         wrt,
         reduce=reduce,
@@ -166,7 +166,7 @@ def vjp(
     [6.0, 80.0]
     """
     result = transform.vjp(
-        _opened(model, base_dir),
+        opened(model, base_dir),
         of,
         wrt,
         quantized=quantized,
@@ -187,7 +187,7 @@ def names(model: AnyModel, *, base_dir: Path | None = None) -> Mapping[str, str]
     >>> names(vjp(model, of="y", wrt="x"))
     {'y': 'y_grad', 'x': 'x_grad'}
     """
-    return transform.names(_opened(model, base_dir))
+    return transform.names(opened(model, base_dir))
 
 
 def check(
@@ -225,10 +225,10 @@ def check(
     >>> check(model, of="y", wrt="x").ok
     True
     """
-    opened, of, wrt = _opened(model, base_dir), listed(of), listed(wrt)
-    result = transform.gradient_or_vjp(opened, of, wrt, quantized, memory)
+    own, of, wrt = opened(model, base_dir), listed(of), listed(wrt)
+    result = transform.gradient_or_vjp(own, of, wrt, quantized, memory)
     options = {"seed": seed, "elements": elements, "directions": directions}
-    plain = _with_values(opened, wrt)
+    plain = _with_values(own, wrt)
     if quantized is not None:
         plain, result = without_rounding(plain), without_rounding(result)
     return check_gradients(plain, of, wrt, inputs, gradient_model=result, **options)
@@ -267,7 +267,7 @@ def save(
         FormatError: a file is in the way, cannot be written, or external data is refused.
     """
     formats.save(
-        _opened(model, base_dir),
+        opened(model, base_dir),
         path,
         external_data=external_data,
         overwrite=overwrite,
@@ -291,10 +291,10 @@ def show(model: AnyModel, *, base_dir: Path | None = None) -> str:
     nodes
       y : FLOAT[] = Mul(x, x)
     """
-    return to_text(_opened(model, base_dir))
+    return to_text(opened(model, base_dir))
 
 
-def _opened(model: AnyModel, base_dir: Path | None) -> ir.Model:
+def opened(model: AnyModel, base_dir: Path | None) -> ir.Model:
     """Return any of the three forms as an ir.Model."""
     if base_dir is not None and not isinstance(model, onnx.ModelProto):
         raise ArgumentError(

@@ -19,7 +19,14 @@ from whileback.gradient.registry import lookup
 from whileback.graph.builder import Builder
 from whileback.graph.scopes import operands
 
-__all__ = ["Cotangents", "GradientBuilder", "backward", "backward_apart"]
+__all__ = [
+    "Cotangents",
+    "GradientBuilder",
+    "apply_rule",
+    "backward",
+    "backward_apart",
+    "note_shape",
+]
 
 Cotangents = dict[ir.Value, ir.Value]
 
@@ -37,9 +44,9 @@ def backward(op: GradientBuilder, nodes: Sequence[ir.Node], cotangents: Cotangen
         read = operands(node)
         if not any(received) or not any(value in op.active for value in read):
             continue
-        for value, gradient in zip(read, _apply_rule(op, node, received, len(read)), strict=True):
+        for value, gradient in zip(read, apply_rule(op, node, received, len(read)), strict=True):
             if value is not None and gradient is not None and value in op.active:
-                _note_shape(op.graph, gradient, value)
+                note_shape(op.graph, gradient, value)
                 earlier = cotangents.get(value)
                 cotangents[value] = gradient if earlier is None else op.plus(earlier, gradient)
 
@@ -62,8 +69,8 @@ def backward_apart(
         into.graph.append(node)
 
 
-def _note_shape(graph: ir.Graph, gradient: ir.Value, value: ir.Value) -> None:
-    """A gradient has the shape of its value, also where inference did not find that.
+def note_shape(graph: ir.Graph, gradient: ir.Value, value: ir.Value) -> None:
+    """Give a gradient or a tangent the shape of its value, where inference did not find that.
 
     One that is handed into a branch from outside has it only where the branch is taken, and that
     of an optional only where there is something in it.
@@ -79,9 +86,14 @@ def _note_shape(graph: ir.Graph, gradient: ir.Value, value: ir.Value) -> None:
         gradient.shape = ir.Shape([own if isinstance(own, int) else dim for own, dim in pairs])
 
 
-def _apply_rule(
+def apply_rule(
     op: GradientBuilder, node: ir.Node, received: list[ir.Value | None], count: int
 ) -> Sequence[ir.Value | None]:
+    """Return the gradients of the `count` operands of a node, for cotangents of its outputs.
+
+    Raises:
+        NoGradientError: the operator has no rule.
+    """
     entry = lookup(node)
     if entry is None:
         raise NoGradientError(f"Operator '{node.op_type}' (node '{node.name}') has no rule.")

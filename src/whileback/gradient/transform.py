@@ -31,14 +31,23 @@ from whileback.graph.scopes import is_standard, walk
 from whileback.graph.shapes import Shapes, describe, forget_symbolic_data, static_shape
 from whileback.graph.versions import LAST_WITHOUT_OUTPUT_DTYPE, OPSET, fits, limit_versions
 
-__all__ = ["NAMES_KEY", "Quantized", "gradient", "gradient_or_vjp", "names", "vjp"]
+__all__ = [
+    "NAMES_KEY",
+    "Quantized",
+    "Transform",
+    "collector_paused",
+    "gradient",
+    "gradient_or_vjp",
+    "names",
+    "vjp",
+]
 
 NAMES_KEY = "whileback.names"
 Quantized = Literal["straight-through"] | None
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Keep Python's garbage collector away from the many objects of graphs, which stay anyway.
 
     It looks at all of them again and again: a third of the time at 50 000 nodes.
@@ -52,7 +61,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-@_collector_paused()
+@collector_paused()
 def gradient(
     model: ir.Model,
     of: str | Sequence[str],
@@ -70,7 +79,7 @@ def gradient(
     `<name>_grad` of the value's type and shape for each of `wrt`, in their order. The model
     handed in stays as it is. For arguments and errors see `whileback.gradient`.
     """
-    work = _Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
+    work = Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
     if reduce not in (None, "sum"):
         raise ArgumentError(f'reduce={reduce!r} is unknown; give reduce="sum" or leave it out.')
     for value in work.targets:
@@ -83,7 +92,7 @@ def gradient(
     return work.run(work.ones())
 
 
-@_collector_paused()
+@collector_paused()
 def vjp(
     model: ir.Model,
     of: str | Sequence[str],
@@ -99,11 +108,11 @@ def vjp(
     Like `gradient`, for values of any shape: the result has one more input `<name>_grad` for each
     of `of`, its cotangent, of the value's type and shape.
     """
-    work = _Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
+    work = Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
     return work.run(work.add_seeds())
 
 
-@_collector_paused()
+@collector_paused()
 def gradient_or_vjp(
     model: ir.Model,
     of: str | Sequence[str],
@@ -112,7 +121,7 @@ def gradient_or_vjp(
     memory: Memory = None,
 ) -> ir.Model:
     """Return the `gradient` where each of `of` has one element, else the `vjp`."""
-    work = _Transform(model, listed(of), listed(wrt), quantized, memory, None, None)
+    work = Transform(model, listed(of), listed(wrt), quantized, memory, None, None)
     return work.run(work.ones() if all(map(_is_single, work.targets)) else work.add_seeds())
 
 
@@ -135,8 +144,8 @@ def _is_single(value: ir.Value) -> bool:
     return static_shape(value) in ((), (1,), (1, 1))
 
 
-class _Transform:
-    """One model on its way to its gradient."""
+class Transform:
+    """One model on its way to its gradient, or `forward` to its tangents."""
 
     def __init__(
         self,
@@ -147,6 +156,8 @@ class _Transform:
         memory: Memory,
         opset: int | None,
         ir_version: int | None,
+        *,
+        forward: bool = False,
     ) -> None:
         if quantized not in (None, "straight-through"):
             raise ArgumentError(
@@ -163,12 +174,12 @@ class _Transform:
         self.shapes = Shapes(graph.opset_imports)
         self.shapes.reserve(graph)
         names = Names.of(graph)
-        choose_memory(graph, names, self.shapes, memory)
+        choose_memory(graph, names, self.shapes, "keep" if forward else memory)
         self.targets = select(self.model, of, "of")
         self.sources = select(self.model, wrt, "wrt")
         active = dependents(graph, self.sources)
         active &= reaching(graph, self.targets, active)
-        check_coverage(self.model, active, quantized is not None)
+        check_coverage(self.model, active, quantized is not None, forward=forward)
         self.op = GradientBuilder(graph, names, self.shapes, active)
         self.map: dict[str, str] = {}
 
@@ -179,10 +190,14 @@ class _Transform:
 
     def add_seeds(self) -> Cotangents:
         """Add the cotangents of the targets to the model's inputs."""
-        return {value: self._add_seed(value) for value in self.targets}
+        return self.add_inputs(self.targets, "grad")
 
-    def _add_seed(self, value: ir.Value) -> ir.Value:
-        name = self.op.names.fresh(f"{value.name}_grad")
+    def add_inputs(self, values: Sequence[ir.Value], suffix: str) -> Cotangents:
+        """Add an input to the model for each of the values, of its type and shape."""
+        return {value: self._add_input(value, suffix) for value in values}
+
+    def _add_input(self, value: ir.Value, suffix: str) -> ir.Value:
+        name = self.op.names.fresh(f"{value.name}_{suffix}")
         seed = ir.Value(name=name, type=value.type, shape=value.shape)
         self.model.graph.inputs.append(seed)
         self.map[str(value.name)] = name
@@ -190,16 +205,48 @@ class _Transform:
 
     def run(self, seeds: Cotangents) -> ir.Model:
         """Emit the reverse pass, name its results, and clean up."""
-        graph = self.model.graph
         cotangents = dict(seeds)
-        forward = list(graph)
-        backward(self.op, forward, cotangents)
-        for value in self.targets:
-            if value not in graph.outputs:
-                graph.outputs.append(value)
-        self.op.origin = None
+        backward(self.op, list(self.model.graph), cotangents)
+        self.add_targets()
         for value in self.sources:
             self._add_gradient(value, cotangents.get(value))
+        return self.finish()
+
+    def add_targets(self) -> None:
+        """Make the targets outputs of the model."""
+        self.op.origin = None
+        outputs = self.model.graph.outputs
+        outputs.extend(value for value in self.targets if value not in outputs)
+
+    def _add_gradient(self, value: ir.Value, gradient: ir.Value | None) -> None:
+        """Make the gradient of a value an output of the model."""
+        if gradient is None:
+            warnings.warn(
+                f"No value in of= depends on '{value.name}': its gradient is zero everywhere.",
+                WhilebackWarning,
+                stacklevel=6,
+            )
+            gradient = self.op.zeros_like(value)
+        result = gradient if self._may_rename(gradient) else self.op.Identity(gradient)
+        result.type, result.shape = value.type, value.shape
+        self.add_output(str(value.name), self.op.names.fresh(f"{value.name}_grad"), result)
+
+    def add_output(self, key: str, name: str, result: ir.Value) -> None:
+        """Make a value an output of the model, of this name, which `names` gives for the key."""
+        result.name = self.map[key] = name
+        self.model.graph.outputs.append(result)
+
+    def _may_rename(self, gradient: ir.Value) -> bool:
+        """Tell whether the value is one of ours that has no other role."""
+        producer = gradient.producer()
+        if producer is None or producer.graph is not self.model.graph:
+            return False
+        return is_new(producer) and not gradient.is_graph_output()
+
+    def finish(self) -> ir.Model:
+        """Complete the model's inputs and metadata, and clean up."""
+        graph = self.model.graph
+        for value in self.sources:
             if value.is_initializer() and not value.is_graph_input():
                 graph.inputs.append(value)
         self.model.metadata_props[NAMES_KEY] = json.dumps(self.map, ensure_ascii=False)
@@ -213,25 +260,3 @@ class _Transform:
         if lowers and fits(graph, LAST_WITHOUT_OUTPUT_DTYPE):
             limit_versions(self.model, LAST_WITHOUT_OUTPUT_DTYPE, None)
         return self.model
-
-    def _add_gradient(self, value: ir.Value, gradient: ir.Value | None) -> None:
-        """Make the gradient of a value an output of the model."""
-        if gradient is None:
-            warnings.warn(
-                f"No value in of= depends on '{value.name}': its gradient is zero everywhere.",
-                WhilebackWarning,
-                stacklevel=6,
-            )
-            gradient = self.op.zeros_like(value)
-        result = gradient if self._may_rename(gradient) else self.op.Identity(gradient)
-        result.name = self.op.names.fresh(f"{value.name}_grad")
-        result.type, result.shape = value.type, value.shape
-        self.map[str(value.name)] = result.name
-        self.model.graph.outputs.append(result)
-
-    def _may_rename(self, gradient: ir.Value) -> bool:
-        """Tell whether the value is one of ours that has no other role."""
-        producer = gradient.producer()
-        if producer is None or producer.graph is not self.model.graph:
-            return False
-        return is_new(producer) and not gradient.is_graph_output()

@@ -1,0 +1,101 @@
+"""`jvp` and `hvp`: from a model to the model that computes directional derivatives as well."""
+
+from __future__ import annotations
+
+import warnings
+from collections import ChainMap
+from collections.abc import Sequence
+from typing import Literal
+
+import onnx_ir as ir
+
+from whileback.errors import WhilebackWarning
+from whileback.gradient.builder import GradientBuilder
+from whileback.gradient.forward import forward, in_turn
+from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.selection import listed, select
+from whileback.gradient.transform import Quantized, Transform, collector_paused, gradient, names
+
+__all__ = ["hvp", "jvp"]
+
+
+@collector_paused()
+def jvp(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    quantized: Quantized = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
+) -> ir.Model:
+    """Return the model with the derivatives of each of `of` along a direction of all of `wrt`.
+
+    The result has one more input `<name>_tangent` for each of `wrt`, and after the model's own
+    outputs, and `of` where it is not among them, an output `<name>_tangent` for each of `of`.
+    For arguments and errors see `whileback.jvp`.
+    """
+    outputs = [f"{name}_tangent" for name in listed(of)]
+    return _push(model, listed(of), listed(wrt), outputs, quantized, opset, ir_version)
+
+
+@collector_paused()
+def hvp(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    reduce: Literal["sum"] | None = None,
+    quantized: Quantized = None,
+    memory: Memory = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
+) -> ir.Model:
+    """Return the model with its gradients and their derivatives along a direction of `wrt`.
+
+    Those are `<name>_hvp`, after the gradients `<name>_grad`. For arguments and errors see
+    `whileback.hvp`.
+    """
+    slopes = gradient(model, of, wrt, reduce=reduce, quantized=quantized, memory=memory)
+    wrt, known = listed(wrt), names(slopes)
+    outputs = [f"{name}_hvp" for name in wrt]
+    gradients = [known[name] for name in wrt]
+    return _push(slopes, gradients, wrt, outputs, quantized, opset, ir_version)
+
+
+def _push(
+    model: ir.Model,
+    of: list[str],
+    wrt: list[str],
+    outputs: list[str],
+    quantized: Quantized,
+    opset: int | None,
+    ir_version: int | None,
+) -> ir.Model:
+    """Emit the forward pass; `outputs` are the names for the tangents of `of`."""
+    work = Transform(model, of, wrt, quantized, "keep", opset, ir_version, forward=True)
+    op, graph = work.op, work.model.graph
+    op.role = "tangent"
+    # An infinite slope meets no zero that stands for an element not chosen, as it does backward.
+    op.masked = set()
+    tangents = ChainMap(work.add_inputs(work.sources, "tangent"))
+    outputs = [op.names.fresh(name) for name in outputs]
+    forward(op, in_turn(graph), tangents)
+    work.targets = select(work.model, of, "of")  # Loops may give values in the place of others.
+    work.add_targets()
+    for value, output in zip(work.targets, outputs, strict=True):
+        tangent = tangents[value] if value in tangents else _zeros(op, value)
+        is_free = tangent.producer() is not None and not tangent.is_graph_output()
+        result = tangent if is_free else op.Identity(tangent)
+        result.type, result.shape = value.type, value.shape
+        work.add_output(str(value.name), output, result)
+    return work.finish()
+
+
+def _zeros(op: GradientBuilder, value: ir.Value) -> ir.Value:
+    warnings.warn(
+        f"'{value.name}' depends on no value in wrt=: its tangent is zero everywhere.",
+        WhilebackWarning,
+        stacklevel=5,
+    )
+    return op.zeros_like(value)

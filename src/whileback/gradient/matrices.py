@@ -1,0 +1,183 @@
+"""`jacobian` and `hessian`: all derivatives at once, by a loop over the elements.
+
+Reverse, trip i makes a row of the matrix: the vjp for a cotangent that is 1 at element i of `of`.
+Forward, it makes a column: the jvp for such a tangent of `wrt`. What is the same in every trip is
+computed before the loop.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import onnx_ir as ir
+
+from whileback.gradient.backward import Cotangents, GradientBuilder, backward
+from whileback.gradient.forward import forward
+from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.selection import listed
+from whileback.gradient.transform import Quantized, Transform, collector_paused, gradient, names
+from whileback.graph.cleanup import prune
+from whileback.graph.randomness import draws
+from whileback.graph.scopes import operands, subgraphs
+from whileback.graph.shapes import size
+
+__all__ = ["hessian", "jacobian"]
+
+# Emits derivatives, given a cotangent or a tangent.
+Derive = Callable[[GradientBuilder, ir.Value], Sequence[ir.Value]]
+
+
+@collector_paused()
+def jacobian(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    quantized: Quantized = None,
+    memory: Memory = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
+) -> ir.Model:
+    """Return the model with the derivatives of all elements of `of` for all elements of `wrt`.
+
+    Its outputs are the model's own, `of` where it is not among them, then `<y>_<x>_jacobian` for
+    each y of `of` and each x of `wrt`, of the shape of y followed by that of x. For arguments and
+    errors see `whileback.jacobian`.
+    """
+    work = Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
+    pairs = {f"{y}/{x}": f"{y}_{x}_jacobian" for y in listed(of) for x in listed(wrt)}
+    return _run(work, pairs)
+
+
+@collector_paused()
+def hessian(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    reduce: Literal["sum"] | None = None,
+    quantized: Quantized = None,
+    memory: Memory = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
+) -> ir.Model:
+    """Return the model with its gradients and all their derivatives.
+
+    These are `<x>_<w>_hessian` for each x and each w of `wrt`, after the gradients `<x>_grad`. For
+    arguments and errors see `whileback.hessian`.
+    """
+    slopes = gradient(model, of, wrt, reduce=reduce, quantized=quantized, memory=memory)
+    known, wrt = names(slopes), listed(wrt)
+    gradients = [known[name] for name in wrt]
+    work = Transform(slopes, gradients, wrt, quantized, None, opset, ir_version)
+    return _run(work, {f"{x}/{w}": f"{x}_{w}_hessian" for x in wrt for w in wrt})
+
+
+def _run(work: Transform, outputs: dict[str, str]) -> ir.Model:
+    """Emit the loops; `outputs` are names, by their keys, for each of `of` and each of `wrt`."""
+    nodes = list(work.model.graph)
+    targets, sources = work.targets, work.sources
+    if _goes_forward(work):
+        columns = [_columns(work.op, nodes, x, targets) for x in sources]
+        blocks = [block for row in zip(*columns, strict=True) for block in row]
+    else:
+        blocks = [block for y in targets for block in _rows(work.op, nodes, y, sources)]
+    work.add_targets()
+    for (key, name), block in zip(outputs.items(), blocks, strict=True):
+        (result,) = work.op.own([block])
+        work.add_output(key, work.op.names.fresh(name), result)
+    return work.finish()
+
+
+def _goes_forward(work: Transform) -> bool:
+    """Tell whether columns are known to be no more than rows, and nothing draws in loops.
+
+    Forward, loops run again for each column, and would draw other numbers.
+    """
+    columns, rows = (_total(values) for values in (work.sources, work.targets))
+    drawn = any(subgraphs(node) and draws(node) for node in work.model.graph)
+    return columns is not None and rows is not None and columns <= rows and not drawn
+
+
+def _total(values: Sequence[ir.Value]) -> int | None:
+    """Return how many elements the values have, if that is known."""
+    total = 0
+    for value in values:
+        count = size(value)
+        if count is None:
+            return None
+        total += count
+    return total
+
+
+def _rows(
+    op: GradientBuilder, nodes: Sequence[ir.Node], y: ir.Value, sources: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """Return the blocks of one y: the vjp for each of its elements."""
+
+    def pull(inside: GradientBuilder, seed: ir.Value) -> list[ir.Value]:
+        cotangents: Cotangents = {y: seed}
+        backward(inside, nodes, cotangents)
+        return [cotangents[x] if x in cotangents else inside.zeros_like(x) for x in sources]
+
+    stacks = _for_each_element(op, y, pull)
+    return [_block(op, stack, y, x) for stack, x in zip(stacks, sources, strict=True)]
+
+
+def _columns(
+    op: GradientBuilder, nodes: Sequence[ir.Node], x: ir.Value, targets: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """Return the blocks of one x: the jvp for each of its elements, which come as columns."""
+    op.masked = set()
+
+    def push(inside: GradientBuilder, seed: ir.Value) -> list[ir.Value]:
+        tangents = ChainMap({x: seed})
+        forward(inside, nodes, tangents)
+        return [tangents[y] if y in tangents else inside.zeros_like(y) for y in targets]
+
+    stacks = _for_each_element(op, x, push)
+    return [_block(op, _turned(op, s, x, y), y, x) for s, y in zip(stacks, targets, strict=True)]
+
+
+def _turned(op: GradientBuilder, stack: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return columns of all elements of y, stacked for those of x, as rows of a matrix."""
+    sizes = [op.Reshape(op.Size(value), [1]) for value in (x, y)]
+    matrix = op.Reshape(stack, op.Concat(*sizes, axis=0), allowzero=1)
+    return op.Transpose(matrix, perm=[1, 0])
+
+
+def _for_each_element(op: GradientBuilder, value: ir.Value, derive: Derive) -> Sequence[ir.Value]:
+    """Emit a loop over the elements of a value; return the stacks of what `derive` makes of 1s."""
+    inside = op.inside(f"{value.name}/each")
+    trip = ir.Value(name=op.names.fresh("element"), type=ir.TensorType(ir.DataType.INT64))
+    proceed = ir.Value(name=op.names.fresh("proceed"), type=ir.TensorType(ir.DataType.BOOL))
+    trip.shape, proceed.shape = ir.Shape([]), ir.Shape([])
+    count = op.Size(value)
+    hit = inside.cast(inside.Equal(op.Range(0, count, 1), trip), value)
+    results = derive(inside, inside.reshape(hit, value))
+    _take_out_fixed(op, inside.graph, {trip})
+    inside.graph.inputs.extend([trip, proceed])
+    inside.graph.outputs.extend([proceed, *inside.own(results)])
+    prune(inside.graph)
+    return op.emit("Loop", [count, True], {"body": inside.graph}, outputs=len(results))
+
+
+def _take_out_fixed(op: GradientBuilder, body: ir.Graph, changing: set[ir.Value]) -> None:
+    """Move what is the same in every trip before the loop."""
+    for node in list(body):
+        if changing.isdisjoint(operands(node)):
+            body.remove(node)
+            op.graph.append(node)
+        else:
+            changing.update(node.outputs)
+
+
+def _block(op: GradientBuilder, matrix: ir.Value, y: ir.Value, x: ir.Value) -> ir.Value:
+    """Return a matrix in the shape of y followed by that of x, in the type of y."""
+    shape = op.Concat(op.shape_of(y), op.shape_of(x), axis=0)
+    block = op.cast(op.Reshape(matrix, shape, allowzero=1), y)
+    if y.shape is not None and x.shape is not None:
+        block.shape = ir.Shape([*y.shape, *x.shape])
+    return block
