@@ -1,4 +1,4 @@
-"""Tangents through nodes, branches and loops: the transposed vjp, and no loop that goes backward."""
+"""Tangents through nodes, branches and loops: no loop goes backward, and nothing is kept."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ def test_what_is_carried_but_has_no_tangent_at_first() -> None:
 def test_carried_values_that_change_places() -> None:
     model = """(int64 n, float[2] x, float[2] z) => (float[2] y) {
       y, o = Loop(n, , x, z)
-        <body = body (int64 i, bool c, float[2] v, float[2] u) => (bool go, float[2] a, float[2] b) {
+        <body = body (int64 i, bool c, float[2] v, float[2] u)
+          => (bool go, float[2] a, float[2] b) {
         go = Identity(c)
         a = Identity(u)
         b = Mul(v, v)

@@ -110,6 +110,36 @@ def test_what_may_fail_stays_in_a_loop_that_may_make_no_trip() -> None:
     assert compile(model)(M=0, x=np.ones(3, "f"), k=7)["y"] == 0.0
 
 
+def test_what_fits_only_where_it_is_taken_stays_in_a_branch() -> None:
+    """The other branch of the first `If` hands on nothing, which fits to nothing."""
+    model = cleaned("""(bool p, int64 n, float[2] x, float[2] w) => (float[2] y) {
+      kept = If(p) <then_branch = t () => (float[2] a) { a = Neg(x) },
+        else_branch = e () => (float[0] b) { b = Constant<value = float[0] {}>() }>
+      y = Loop(n, , x) <body = f (int64 i, bool c, float[2] v) => (bool go, float[2] u) {
+        go = Identity(c)
+        u = If(p) <then_branch = t2 () => (float[2] a2) {
+            m = Mul(kept, w) k = Exp(w) r = Add(m, k) a2 = Add(v, r) },
+          else_branch = e2 () => (float[2] b2) { b2 = Sub(v, w) }>
+      }>
+    }""")
+    before = [node.op_type for node in model.graph]
+    assert "Exp" in before
+    assert "Mul" not in before
+    run = compile(model)
+    assert run(p=False, n=2, x=[1, 2], w=[3, 4])["y"].tolist() == [-5, -6]
+    np.testing.assert_allclose(run(p=True, n=1, x=[1, 2], w=[0, 1])["y"], [2, np.e], rtol=1e-6)
+
+
+def test_what_is_transposed_back_and_forth_is_not_transposed() -> None:
+    text = """(float[2,3,4] x) => (float[N,M,K] y) {
+      a = Transpose<perm = %s>(x) b = Transpose<perm = %s>(a) y = Neg(b)
+    }"""
+    assert types(cleaned(text % ("[1,2,0]", "[2,0,1]"), new=True)) == ["Neg"]
+    for first, second in (("[1,2,0]", "[1,2,0]"), ("[0,2,1]", "[1,0,2]")):
+        assert len(types(cleaned(text % (first, second), new=True))) == 3
+    assert len(types(cleaned(text % ("[1,2,0]", "[2,0,1]")))) == 3
+
+
 def test_unread_outputs_of_branches_go() -> None:
     model = cleaned("""(bool p, float x) => (float y) {
       dead, y = If(p) <then_branch = t () => (float a, float b) { a = Exp(x) b = Sin(x) },
