@@ -47,6 +47,10 @@ def test_a_proto_gives_a_proto_and_stays_as_it_is() -> None:
     for result in (
         whileback.gradient(model, of="loss", wrt=["w", "x"]),
         whileback.vjp(model, of=["y"], wrt=["x"]),
+        whileback.jvp(model, of=["y"], wrt=["x"]),
+        whileback.hvp(model, of="loss", wrt=["w", "x"]),
+        whileback.jacobian(model, of=["y"], wrt=["x"]),
+        whileback.hessian(model, of="loss", wrt=["w", "x"]),
     ):
         assert isinstance(result, onnx.ModelProto)
         onnx.checker.check_model(result, full_check=True)
@@ -59,6 +63,10 @@ def test_an_ir_model_gives_an_ir_model_and_stays_as_it_is() -> None:
     before = ir.to_proto(model).SerializeToString(deterministic=True)
     assert isinstance(whileback.gradient(model, of="loss", wrt="x"), ir.Model)
     assert isinstance(whileback.vjp(model, of="y", wrt="x"), ir.Model)
+    assert isinstance(whileback.jvp(model, of="y", wrt="x"), ir.Model)
+    assert isinstance(whileback.hvp(model, of="loss", wrt="x"), ir.Model)
+    assert isinstance(whileback.jacobian(model, of="y", wrt="x"), ir.Model)
+    assert isinstance(whileback.hessian(model, of="loss", wrt="x"), ir.Model)
     whileback.check(model, of="loss", wrt="x")
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
 

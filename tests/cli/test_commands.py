@@ -42,6 +42,32 @@ def test_vjp(command: Command) -> None:
     assert result.out.splitlines()[-1] == "x_grad : FLOAT[2] = [ 0.125, 80.   ]"
 
 
+@pytest.mark.parametrize(
+    ("name", "of", "words", "last"),
+    [
+        ("jvp", "y", ["x_tangent=[1,10]"], "y_tangent : FLOAT[2] = [ 0.125, 80.   ]"),
+        ("hvp", "loss", ["x_tangent=[1,10]"], "x_hvp : FLOAT[2] = [0., 0.]"),
+        ("jacobian", "y", [], "y_x_jacobian : FLOAT[2,2] = [[0.125, 0.   ], [0.   , 8.   ]]"),
+        ("hessian", "loss", [], "x_x_hessian : FLOAT[2,2] = [[0., 0.], [0., 0.]]"),
+    ],
+)
+def test_other_derivatives(
+    command: Command, name: str, of: str, words: list[str], last: str
+) -> None:
+    result = command(name, "power.onnx.txt", "--of", of, "--wrt", "x", "-o", "d.onnx")
+    assert (result.status, result.out) == (0, "")
+    result = command("run", "d.onnx", "n=3", "x=[1,3]", *words)
+    assert " ".join(result.out.split()).endswith(" ".join(last.split()))
+
+
+def test_nothing_is_kept_for_tangents(command: Command) -> None:
+    words = ("power.onnx.txt", "--of", "y", "--wrt", "x", "-o", "d.onnx")
+    result = command("jvp", *words, "--memory", "keep")
+    assert result.err.splitlines()[-1] == "error: unrecognized argument: --memory"
+    for name in ("vjp", "jacobian"):
+        assert command(name, *words, "--memory", "recompute", "--force").status == 0
+
+
 def test_reduce(command: Command) -> None:
     words = ("power.onnx.txt", "--of", "y", "--wrt", "x", "-o", "g.onnx")
     assert command("gradient", *words) == (

@@ -13,7 +13,7 @@ from tests.judge import parse
 from whileback.checking.point import Point
 from whileback.checking.truth import compile_exactly, widened
 from whileback.engines import compile
-from whileback.errors import ArgumentError
+from whileback.errors import ArgumentError, WhilebackWarning
 from whileback.gradient import gradient, hessian, jacobian, names
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import is_standard
@@ -137,6 +137,15 @@ def test_blocks_of_zeros() -> None:
         assert result[name].tolist() == [[0, 0], [0, 0]]
 
 
+def test_what_nothing_depends_on() -> None:
+    message = r"^No value in of= depends on 'w': its gradient is zero everywhere\.$"
+    model = parse("(float[2] x, float w) => (float[2] y) { y = Exp(x) }")
+    with pytest.warns(WhilebackWarning, match=message):
+        full = jacobian(model, "y", ["x", "w"])
+    assert compile(full)(x=[1, 2], w=3)["y_w_jacobian"].tolist() == [0, 0]
+
+
+@pytest.mark.filterwarnings("ignore::whileback.errors.WhilebackWarning")
 @pytest.mark.parametrize("name", ["dense", "loop_recurrent", "if_other_weights", "loop_nested"])
 def test_second_derivatives_of_recorded_models(name: str) -> None:
     text, of, wrt = MODELS[name]

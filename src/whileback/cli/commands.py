@@ -20,7 +20,19 @@ from whileback.formats.atomic import require_free
 from whileback.formats.caffe2 import is_caffe2
 from whileback.gradient.catalogue import Coverage, catalogue, find
 
-__all__ = ["check", "convert", "gradient", "rules", "run", "show", "vjp"]
+__all__ = [
+    "check",
+    "convert",
+    "gradient",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "rules",
+    "run",
+    "show",
+    "vjp",
+]
 
 
 def gradient(arguments: argparse.Namespace) -> int:
@@ -35,6 +47,26 @@ def gradient(arguments: argparse.Namespace) -> int:
 def vjp(arguments: argparse.Namespace) -> int:
     """`whileback vjp`: write the model with its vector-Jacobian products."""
     return _differentiate(arguments, whileback.vjp)
+
+
+def jvp(arguments: argparse.Namespace) -> int:
+    """`whileback jvp`: write the model with its derivatives along a direction."""
+    return _differentiate(arguments, whileback.jvp)
+
+
+def hvp(arguments: argparse.Namespace) -> int:
+    """`whileback hvp`: write the model with gradients and products with the Hessian."""
+    return _differentiate(arguments, whileback.hvp, reduce=arguments.reduce)
+
+
+def jacobian(arguments: argparse.Namespace) -> int:
+    """`whileback jacobian`: write the model with all its derivatives."""
+    return _differentiate(arguments, whileback.jacobian)
+
+
+def hessian(arguments: argparse.Namespace) -> int:
+    """`whileback hessian`: write the model with gradients and all second derivatives."""
+    return _differentiate(arguments, whileback.hessian, reduce=arguments.reduce)
 
 
 def convert(arguments: argparse.Namespace) -> int:
@@ -149,6 +181,8 @@ def _differentiate(
     arguments: argparse.Namespace, transform: Callable[..., ir.Model], **options: Any
 ) -> int:
     _require_free(arguments)
+    if "memory" in arguments:
+        options["memory"] = read_memory(arguments.memory)
     with Progress(f"differentiating {arguments.model}") as progress:
         model = _opened(arguments)
         result = transform(
@@ -156,7 +190,6 @@ def _differentiate(
             _targets(arguments, model),
             arguments.wrt,
             quantized=arguments.quantized,
-            memory=read_memory(arguments.memory),
             opset=arguments.opset,
             ir_version=arguments.ir_version,
             **options,

@@ -18,6 +18,16 @@ _NET = "a Caffe2 net in .pb or .pbtxt, or a predictor export in .minidb"
 _INIT = "what fills a Caffe2 net's weights: init nets, or files of blobs"
 _SHAPE = "type and shape of a Caffe2 net's input: data=1,3,224,224 or ids=INT32:N,5"
 _INPUTS = "a value for an input: the name of a .npy file, or numbers such as 3.5 or [[1,2],[3,4]]"
+_DERIVATIVES = {
+    "gradient": (
+        "write the model (or the Caffe2 net, as .pb or .pbtxt) that computes gradients of scalars"
+    ),
+    "vjp": "write the model that computes vector-Jacobian products, with cotangents as inputs",
+    "jvp": "write the model that computes derivatives along a direction, with tangents as inputs",
+    "hvp": "write the model that computes gradients, and products of the Hessian with tangents",
+    "jacobian": "write the model that computes all derivatives of values of any shape",
+    "hessian": "write the model that computes gradients of scalars, and all second derivatives",
+}
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -62,8 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"whileback {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
-        _add_gradient,
-        _add_vjp,
+        _add_derivatives,
         _add_check,
         _add_convert,
         _add_run,
@@ -77,23 +86,16 @@ def _parser() -> argparse.ArgumentParser:
 _Subparsers = argparse._SubParsersAction  # what add_subparsers returns has no public name
 
 
-def _add_gradient(subparsers: _Subparsers[_Parser]) -> None:
-    text = (
-        "write the model (or the Caffe2 net, as .pb or .pbtxt) that computes gradients of scalars"
-    )
-    parser = subparsers.add_parser("gradient", help=text, description=_sentence(text))
-    _add_values(parser)
-    parser.add_argument("--reduce", choices=["sum"], help="differentiate the sum of all elements")
-    _add_output(parser)
-    parser.set_defaults(command=commands.gradient)
-
-
-def _add_vjp(subparsers: _Subparsers[_Parser]) -> None:
-    text = "write the model that computes vector-Jacobian products, with cotangents as inputs"
-    parser = subparsers.add_parser("vjp", help=text, description=_sentence(text))
-    _add_values(parser)
-    _add_output(parser)
-    parser.set_defaults(command=commands.vjp)
+def _add_derivatives(subparsers: _Subparsers[_Parser]) -> None:
+    for name, text in _DERIVATIVES.items():
+        parser = subparsers.add_parser(name, help=text, description=_sentence(text))
+        _add_values(parser, memory=name != "jvp")  # for which nothing is kept
+        if name in ("gradient", "hvp", "hessian"):
+            parser.add_argument(
+                "--reduce", choices=["sum"], help="differentiate the sum of all elements"
+            )
+        _add_output(parser)
+        parser.set_defaults(command=getattr(commands, name))
 
 
 def _add_check(subparsers: _Subparsers[_Parser]) -> None:
@@ -151,7 +153,7 @@ def _add_rules(subparsers: _Subparsers[_Parser]) -> None:
     parser.set_defaults(command=commands.rules)
 
 
-def _add_values(parser: argparse.ArgumentParser) -> None:
+def _add_values(parser: argparse.ArgumentParser, memory: bool = True) -> None:
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     for option, text in (
         ("--of", "what to differentiate: values of the main graph"),
@@ -163,13 +165,14 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
         choices=["straight-through"],
         help="differentiate what rounds to whole numbers as if it did not",
     )
-    parser.add_argument(
-        "--memory",
-        action="append",
-        default=[],
-        metavar="[LOOP=]STRATEGY",
-        help="what to keep of loops: keep, recompute, checkpoint or budget:FRAMES[:TRIPS]",
-    )
+    if memory:
+        parser.add_argument(
+            "--memory",
+            action="append",
+            default=[],
+            metavar="[LOOP=]STRATEGY",
+            help="what to keep of loops: keep, recompute, checkpoint or budget:FRAMES[:TRIPS]",
+        )
     _add_net_options(parser)
 
 

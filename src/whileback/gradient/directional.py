@@ -10,7 +10,6 @@ from typing import Literal
 import onnx_ir as ir
 
 from whileback.errors import WhilebackWarning
-from whileback.gradient.builder import GradientBuilder
 from whileback.gradient.forward import forward, in_turn
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.selection import listed, select
@@ -36,7 +35,15 @@ def jvp(
     For arguments and errors see `whileback.jvp`.
     """
     outputs = [f"{name}_tangent" for name in listed(of)]
-    return _push(model, listed(of), listed(wrt), outputs, quantized, opset, ir_version)
+    work = Transform(model, listed(of), listed(wrt), quantized, "keep", opset, ir_version, True)
+    for value in work.targets:
+        if value not in work.op.active:
+            warnings.warn(
+                f"'{value.name}' depends on no value in wrt=: its tangent is zero everywhere.",
+                WhilebackWarning,
+                stacklevel=4,
+            )
+    return _push(work, outputs)
 
 
 @collector_paused()
@@ -60,42 +67,27 @@ def hvp(
     wrt, known = listed(wrt), names(slopes)
     outputs = [f"{name}_hvp" for name in wrt]
     gradients = [known[name] for name in wrt]
-    return _push(slopes, gradients, wrt, outputs, quantized, opset, ir_version)
+    work = Transform(slopes, gradients, wrt, quantized, "keep", opset, ir_version, True)
+    return _push(work, outputs)
 
 
-def _push(
-    model: ir.Model,
-    of: list[str],
-    wrt: list[str],
-    outputs: list[str],
-    quantized: Quantized,
-    opset: int | None,
-    ir_version: int | None,
-) -> ir.Model:
-    """Emit the forward pass; `outputs` are the names for the tangents of `of`."""
-    work = Transform(model, of, wrt, quantized, "keep", opset, ir_version, forward=True)
+def _push(work: Transform, outputs: Sequence[str]) -> ir.Model:
+    """Emit the forward pass; `outputs` are the names for the tangents of the targets."""
     op, graph = work.op, work.model.graph
+    of = [str(value.name) for value in work.targets]
     op.role = "tangent"
     # An infinite slope meets no zero that stands for an element not chosen, as it does backward.
     op.masked = set()
     tangents = ChainMap(work.add_inputs(work.sources, "tangent"))
     outputs = [op.names.fresh(name) for name in outputs]
     forward(op, in_turn(graph), tangents)
-    work.targets = select(work.model, of, "of")  # Loops may give values in the place of others.
+    # Loops may have given values in the place of others, of the same names.
+    work.targets = select(work.model, of, "of")
     work.add_targets()
     for value, output in zip(work.targets, outputs, strict=True):
-        tangent = tangents[value] if value in tangents else _zeros(op, value)
+        tangent = tangents[value] if value in tangents else op.zeros_like(value)
         is_free = tangent.producer() is not None and not tangent.is_graph_output()
         result = tangent if is_free else op.Identity(tangent)
         result.type, result.shape = value.type, value.shape
         work.add_output(str(value.name), output, result)
     return work.finish()
-
-
-def _zeros(op: GradientBuilder, value: ir.Value) -> ir.Value:
-    warnings.warn(
-        f"'{value.name}' depends on no value in wrt=: its tangent is zero everywhere.",
-        WhilebackWarning,
-        stacklevel=5,
-    )
-    return op.zeros_like(value)

@@ -17,7 +17,14 @@ from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.forward import forward
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.selection import listed
-from whileback.gradient.transform import Quantized, Transform, collector_paused, gradient, names
+from whileback.gradient.transform import (
+    Quantized,
+    Transform,
+    collector_paused,
+    gradient,
+    names,
+    warn_of_zeros,
+)
 from whileback.graph.cleanup import prune
 from whileback.graph.randomness import draws
 from whileback.graph.scopes import operands, subgraphs
@@ -47,6 +54,9 @@ def jacobian(
     errors see `whileback.jacobian`.
     """
     work = Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
+    for value in work.sources:
+        if value not in work.op.active:
+            warn_of_zeros(value)
     pairs = {f"{y}/{x}": f"{y}_{x}_jacobian" for y in listed(of) for x in listed(wrt)}
     return _run(work, pairs)
 

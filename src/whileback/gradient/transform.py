@@ -40,6 +40,7 @@ __all__ = [
     "gradient_or_vjp",
     "names",
     "vjp",
+    "warn_of_zeros",
 ]
 
 NAMES_KEY = "whileback.names"
@@ -144,6 +145,15 @@ def _is_single(value: ir.Value) -> bool:
     return static_shape(value) in ((), (1,), (1, 1))
 
 
+def warn_of_zeros(value: ir.Value) -> None:
+    """Tell that nothing that is differentiated depends on a value."""
+    warnings.warn(
+        f"No value in of= depends on '{value.name}': its gradient is zero everywhere.",
+        WhilebackWarning,
+        stacklevel=7,
+    )
+
+
 class Transform:
     """One model on its way to its gradient, or `forward` to its tangents."""
 
@@ -156,7 +166,6 @@ class Transform:
         memory: Memory,
         opset: int | None,
         ir_version: int | None,
-        *,
         forward: bool = False,
     ) -> None:
         if quantized not in (None, "straight-through"):
@@ -221,11 +230,7 @@ class Transform:
     def _add_gradient(self, value: ir.Value, gradient: ir.Value | None) -> None:
         """Make the gradient of a value an output of the model."""
         if gradient is None:
-            warnings.warn(
-                f"No value in of= depends on '{value.name}': its gradient is zero everywhere.",
-                WhilebackWarning,
-                stacklevel=6,
-            )
+            warn_of_zeros(value)
             gradient = self.op.zeros_like(value)
         result = gradient if self._may_rename(gradient) else self.op.Identity(gradient)
         result.type, result.shape = value.type, value.shape
