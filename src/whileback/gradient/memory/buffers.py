@@ -8,28 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import reduce
-from math import prod
 
 import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.memory.blocks import with_zeros
 from whileback.gradient.rules.controlflow.scattered import in_a_row
-from whileback.gradient.rules.controlflow.tape import behind_identity, hand_over, stack_of
-from whileback.gradient.rules.controlflow.variation import shape_varies
-from whileback.gradient.rules.inputs import required
+from whileback.gradient.rules.controlflow.tape import hand_over, stack_of
+from whileback.gradient.rules.controlflow.writes import Write, small_writes
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import prune, remove_outputs
-from whileback.graph.scopes import Carry, LoopView, is_standard, loop_view
+from whileback.graph.scopes import LoopView, is_standard, loop_view
 from whileback.graph.shapes import rank, static_shape
 
 __all__ = ["write_after_loops"]
-
-# A buffer of no more than so many times what a trip writes is cheap to copy, and takes less memory
-# than the rows of all trips.
-FEW = 16
 
 
 def write_after_loops(op: Builder, loops: Sequence[ir.Node]) -> None:
@@ -38,56 +31,18 @@ def write_after_loops(op: Builder, loops: Sequence[ir.Node]) -> None:
     `op` is a builder for the graph that the outermost of them are in.
     """
     for node in reversed(loops):
-        while (write := next(_writes(loop_view(node)), None)) is not None:
+        while (write := next(_only_written(loop_view(node)), None)) is not None:
             _write_after(op, loop_view(node), write)
 
 
-@dataclass(frozen=True)
-class _Write:
-    """How the node writes to a buffer: `count` parts, each at coordinates along the first axes.
-
-    There are `depth` such axes: all of them for `ScatterElements` along `axis`, of which the parts
-    are single elements.
-    """
-
-    carry: Carry
-    node: ir.Node
-    axis: int | None
-    depth: int
-    count: int
-
-    def is_small(self) -> bool:
-        """Tell whether a trip writes something, and only a small part of the buffer."""
-        places = list(self.carry.initial.shape or ())[: self.depth]
-        known = [dim for dim in places if isinstance(dim, int)]
-        return self.count > 0 and (len(known) < len(places) or prod(known) > FEW * self.count)
-
-
-def _writes(view: LoopView) -> Iterator[_Write]:
-    """Yield the buffers that the loop writes to and never reads."""
-    for carry in view.carries:
-        write = _write_to(carry)
-        if write is None or not write.is_small() or _is_read(view.body, write):
-            continue
-        if carry.input not in shape_varies(view):
+def _only_written(view: LoopView) -> Iterator[Write]:
+    for write in small_writes(view):
+        is_number = write.carry.initial.dtype not in (None, ir.DataType.STRING)
+        if write.replaces and is_number and not _is_read(view.body, write):
             yield write
 
 
-def _write_to(carry: Carry) -> _Write | None:
-    """Return what a trip writes to a carried value, if it is taken for a buffer."""
-    node = behind_identity(carry.output).producer()
-    if node is None or not is_standard(node, "ScatterND", "ScatterElements"):
-        return None
-    count, dims = rank(carry.initial), static_shape(required(node, 1))
-    combines = node.attributes.get_string("reduction", "none") != "none"
-    if not count or not dims or combines or carry.initial.dtype in (None, ir.DataType.STRING):
-        return None
-    if node.op_type == "ScatterND":
-        return _Write(carry, node, None, dims[-1], prod(dims[:-1]))
-    return _Write(carry, node, node.attributes.get_int("axis", 0) % count, count, prod(dims))
-
-
-def _is_read(body: ir.Graph, write: _Write) -> bool:
+def _is_read(body: ir.Graph, write: Write) -> bool:
     """Tell whether anything but the write reads the buffer, which may have copies."""
     found = [write.carry.input]
     for value in found:
@@ -101,13 +56,13 @@ def _is_read(body: ir.Graph, write: _Write) -> bool:
     return write.node.outputs[0] not in found or results != [write.carry.output]
 
 
-def _write_after(op: Builder, view: LoopView, write: _Write) -> None:
+def _write_after(op: Builder, view: LoopView, write: Write) -> None:
     """Put in the place of a carried buffer stacks of what is written to it."""
     around, node, carry = view.node.graph, view.node, write.carry
     assert isinstance(around, ir.Graph)
     body = copy(op)
     body.graph = view.body
-    rows = body.own([required(write.node, 1), required(write.node, 2)])
+    rows = body.own([write.indices, write.updates])
     stacks = [stack_of(op, view, row) for row in rows]
     uses = list(carry.result.uses())
     apart = op.inside("written")
@@ -120,7 +75,7 @@ def _write_after(op: Builder, view: LoopView, write: _Write) -> None:
     _drop(view, write)
 
 
-def _written(op: Builder, write: _Write, indices: ir.Value, updates: ir.Value) -> ir.Value:
+def _written(op: Builder, write: Write, indices: ir.Value, updates: ir.Value) -> ir.Value:
     """Write all trips' parts to the buffer. Of those at one place only the last is written there.
 
     The others are written to a row behind the buffer.
@@ -144,7 +99,7 @@ def _shaped(op: Builder, value: ir.Value, *sizes: ir.Value) -> ir.Value:
     return op.Reshape(value, op.Concat(*sizes, axis=0), allowzero=1)
 
 
-def _places(op: Builder, write: _Write, indices: ir.Value, numbers: ir.Value) -> ir.Value:
+def _places(op: Builder, write: Write, indices: ir.Value, numbers: ir.Value) -> ir.Value:
     """Return the number of the place of each part, in the order of the trips."""
     if write.axis is None:
         return op.GatherND(numbers, op.Reshape(indices, [-1, write.depth]))
@@ -152,15 +107,15 @@ def _places(op: Builder, write: _Write, indices: ir.Value, numbers: ir.Value) ->
     return op.Reshape(places, [-1])
 
 
-def _in_a_row(op: Builder, write: _Write, stack: ir.Value) -> ir.Value:
+def _in_a_row(op: Builder, write: Write, stack: ir.Value) -> ir.Value:
     """Return what all trips read or write along an axis as one tensor."""
     if write.axis is None:
         return stack
-    dims = static_shape(required(write.node, 1)) or ()
+    dims = static_shape(write.indices) or ()
     return in_a_row(op, op.Reshape(stack, [-1, *dims]), len(dims), write.axis)
 
 
-def _drop(view: LoopView, write: _Write) -> None:
+def _drop(view: LoopView, write: Write) -> None:
     """Take the buffer out of the loop; where its size is asked for, the initial one has it."""
     node, body, carry = view.node, view.body, write.carry
     position, number = body.inputs.index(carry.input), view.carries.index(carry)

@@ -32,11 +32,12 @@ from whileback.gradient.rules.controlflow.trips import (
     count_trips,
     may_make_no_trip,
 )
+from whileback.gradient.rules.controlflow.undoing import Undo, prepare_undo
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.origin import MEMORY
-from whileback.graph.scopes import Carry, LoopView, captures, loop_view, walk
+from whileback.graph.scopes import Carry, LoopView, captures, loop_view, operands, walk
 from whileback.graph.shapes import ASSUMED, HALVES, describe
 
 __all__ = ["loop"]
@@ -92,17 +93,29 @@ class _ReverseLoop:
         self.following = self.body.following()
         rest = [value for value in self.body.residuals() if value not in self.following]
         given = {scan.row for scan in view.scan_inputs} | ({view.trip} if view.trip else set())
+        given.update(*(write.versions for write in self.body.buffers))
         varying = shape_varies(view, set(op.drawn.values()))
         plan: Plan | None = view.node.meta.get(PLAN)
         if plan is not None and plan.recompute:
             stacked = {scan.row for scan in view.scan_outputs if not (scan.axis or scan.reverse)}
             varying |= {v for each in view.body for v in each.outputs if v not in stacked}
         self.frames = choose_frames(op, view.body, rest, given, varying)
+        self.undone = self._undone(rest)
+        kept = [*self.frames.kept, *(value for undo in self.undone for value in undo.values)]
         if plan is not None:
-            kept = ", ".join(f"{v.name} {describe(v)}" for v in self.frames.kept) or "nothing"
-            view.node.metadata_props[MEMORY] = f"{plan.reason}; a trip keeps {kept}"
-        self.stacks = {value: stack_of(op, view, value) for value in self.frames.kept}
+            text = ", ".join(f"{v.name} {describe(v)}" for v in kept) or "nothing"
+            view.node.metadata_props[MEMORY] = f"{plan.reason}; a trip keeps {text}"
+        self.stacks = {value: stack_of(op, view, value) for value in kept}
         self.count = count_trips(op, view)
+
+    def _undone(self, needed: list[ir.Value]) -> list[Undo]:
+        """Return how to undo writes to the buffers that are read on the way back."""
+        read = set(needed).union(*(operands(node) for node in self.frames.again))
+        return [
+            prepare_undo(self.op, self.view, write)
+            for write in self.body.buffers
+            if not read.isdisjoint(write.versions)
+        ]
 
     @property
     def wanted(self) -> list[ir.Value]:
@@ -130,7 +143,11 @@ class _ReverseLoop:
         """Emit what comes before the reverse loop, the loop, and what comes after it."""
         op.graph.extend(self.body.fixed)
         self._copy_forward_nodes(op)
-        known = take_out(op, self.graph, self._rows(op), self.body.cotangents)
+        undone = [
+            undo.emit(self.body.op, self.body.like(undo.after, "row")) for undo in self.undone
+        ]
+        staying = [*self.body.cotangents, *(state.input for state in undone)]
+        known = take_out(op, self.graph, self._rows(op), staying)
         stacks = {value: row.stack for value, row in known.items() if row.is_in_order}
         carried, rows, summed, factors = self._split_outputs()
         later = [
@@ -148,13 +165,14 @@ class _ReverseLoop:
         ]
         direct = len(written)
         written += [Written(value, 0, True) for value in missing]
-        after, stacked = self._emit_loop(op, self._states(op, carried, summed), known, written)
+        states = [*self._states(op, carried, summed), *undone]
+        after, stacked = self._emit_loop(op, states, known, written)
         stacks.update(zip(missing, stacked[direct:], strict=True))
         others = iter(stacked[:direct])
         return [
             *after[: len(carried)],
             *(next(others) if p is None else _finish(op, p, stacks) for p in later),
-            *self._totals(op, after[len(carried) :], products, stacks),
+            *self._totals(op, after[len(carried) :][: len(summed)], products, stacks),
         ]
 
     def _split_outputs(self) -> tuple[list[ir.Value], ...]:

@@ -18,10 +18,11 @@ from whileback.gradient.rules.controlflow.products import (
     summed,
 )
 from whileback.gradient.rules.controlflow.reverse import Row
-from whileback.gradient.rules.controlflow.tape import behind_identity
+from whileback.gradient.rules.controlflow.tape import behind_identity, replace_uses
 from whileback.gradient.rules.controlflow.variation import shape_varies
+from whileback.gradient.rules.controlflow.writes import small_writes
 from whileback.graph.cleanup import prune
-from whileback.graph.scopes import Carry, LoopView, ScanInput, captures, operands
+from whileback.graph.scopes import Carry, LoopView, ScanInput, captures, is_standard, operands, walk
 from whileback.graph.shapes import describe
 
 __all__ = ["ReverseBody"]
@@ -41,6 +42,7 @@ class ReverseBody:
         self.view = view
         self.op = op.inside(f"{view.node.name}/grad/body")
         self.op.in_loop = True
+        self.buffers = small_writes(view)
         reached = carries_reached(view, set(received), op.active)
         self.carries = [view.carries[index] for index in reached]
         _refuse_changing_shapes(view, self.carries)
@@ -51,6 +53,8 @@ class ReverseBody:
             if scan.stack in received
         ]
         known = self._differentiate(received)
+        self.varying = shape_varies(view, set(op.drawn.values()), self.op.graph)
+        self._take_sizes_from_before_the_loop()
         self.inputs: list[ScanInput] = [s for s in view.scan_inputs if s.row in known]
         self.captured = [u for u in captures(view.body) if u in known and u in op.active]
         # What is computed once, before the loop.
@@ -80,7 +84,7 @@ class ReverseBody:
 
         A carried value after the trip is the next trip's before it: one stack serves both.
         """
-        needed = set(self.residuals())
+        needed = set(self.residuals()).difference(*(write.versions for write in self.buffers))
         return {
             value: carry
             for carry in self.view.carries
@@ -101,6 +105,15 @@ class ReverseBody:
         backward(self.op, list(self.view.body), known)
         self.op.origin = self.view.node
         return known
+
+    def _take_sizes_from_before_the_loop(self) -> None:
+        """Let no carried value be kept for its size alone."""
+        for carry in self.view.carries:
+            if carry.input in self.varying:
+                continue
+            for value in (carry.input, carry.output):
+                users = {use.node for use in value.uses() if is_standard(use.node, "Shape", "Size")}
+                replace_uses(value, carry.initial, users.intersection(walk(self.op.graph)))
 
     def _gather_results(self, known: Cotangents) -> None:
         carried = [
@@ -123,8 +136,9 @@ class ReverseBody:
         self._take_out_fixed(bodies)
         outputs = list(self.op.graph.outputs)
         first = len(outputs) - len(self.captured)
-        varying = shape_varies(self.view, set(self.op.drawn.values()), self.op.graph)
-        split = [split_products(total, bodies, varying) for total in outputs[first:]]
+        # Of buffers there will be no stacks, either.
+        whole = self.varying.union(*(write.versions for write in self.buffers))
+        split = [split_products(total, bodies, whole) for total in outputs[first:]]
         stacked = {behind_identity(f) for products, _ in split for p in products for f in p.factors}
         totals = []
         for captured, (products, terms) in zip(self.captured, split, strict=True):
