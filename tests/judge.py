@@ -16,7 +16,10 @@ from whileback.checking.point import Point
 from whileback.checking.report import Report
 from whileback.engines import compile
 from whileback.errors import WhilebackWarning
+from whileback.gradient.memory.marking import ImplicitLoops
+from whileback.gradient.memory.rewrite import LoopOptions
 from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.transform import names
 from whileback.graph.scopes import definitions
 
 HEADER = '<ir_version: 10, opset_import: ["" : {opset}]> model '
@@ -46,6 +49,7 @@ def assert_gradient(
     directions: int = 3,
     engine: str = "onnxruntime",
     memory: Memory = None,
+    implicit: ImplicitLoops = None,
 ) -> Arrays:
     """Assert that `whileback.gradient.vjp` is right for a model, and return the gradients.
 
@@ -65,15 +69,16 @@ def assert_gradient(
         seed, elements, directions: as for `whileback.check`.
         engine: runs the model itself.
         memory: the strategy for its loops, and for those of its gradient.
+        implicit: loops of the model that iterate to a solution.
     """
     model = parse(model, opset) if isinstance(model, str) else model
     options = {"kinks": kinks, "seed": seed, "elements": elements, "directions": directions}
     options["engine"] = engine
     gradient_model, arguments, gradients = _assert_order(
-        model, of, wrt, inputs or {}, memory, **options
+        model, of, wrt, inputs or {}, LoopOptions(memory, implicit=implicit), **options
     )
     if second_order:
-        _assert_second_order(model, gradient_model, wrt, arguments, memory, **options)
+        _assert_second_order(model, gradient_model, wrt, arguments, LoopOptions(memory), **options)
     return gradients
 
 
@@ -117,13 +122,13 @@ def _assert_order(
     of: Sequence[str],
     wrt: Sequence[str],
     inputs: Mapping[str, Any],
-    memory: Memory,
+    loops: LoopOptions,
     **options: Any,
 ) -> tuple[ir.Model, Arrays, Arrays]:
     from whileback.gradient import vjp
 
     before = ir.to_proto(model).SerializeToString(deterministic=True)
-    gradient_model = vjp(model, of=list(of), wrt=list(wrt), memory=memory)
+    gradient_model = vjp(model, of=list(of), wrt=list(wrt), **vars(loops))
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before, "model was modified"
     arguments, gradients = assert_gradient_model(model, gradient_model, of, wrt, inputs, **options)
     return gradient_model, arguments, gradients
@@ -134,7 +139,7 @@ def _assert_second_order(
     gradient_model: ir.Model,
     wrt: Sequence[str],
     arguments: Mapping[str, Any],
-    memory: Memory,
+    loops: LoopOptions,
     **options: Any,
 ) -> None:
     known = {value.name for value in definitions(gradient_model.graph)}
@@ -144,7 +149,7 @@ def _assert_second_order(
     with warnings.catch_warnings():
         # Gradients of a linear model depend on nothing but the cotangents.
         warnings.simplefilter("ignore", WhilebackWarning)
-        _assert_order(gradient_model, first, again, arguments, memory, **options)
+        _assert_order(gradient_model, first, again, arguments, loops, **options)
 
 
 def _assert_form(
@@ -155,6 +160,8 @@ def _assert_form(
     forward = [*own, *(name for name in dict.fromkeys(of) if name not in own)]
     outputs = _outputs(gradient_model)
     assert outputs[: len(forward)] == forward, f"{outputs} does not start with {forward}"
+    known = names(gradient_model)
+    forward += [name for key, name in known.items() if key.endswith("_residual")]
     assert len(outputs) == len(forward) + len(wrt), f"{outputs} for {wrt}"
     types = {value.name: value.dtype for value in definitions(model.graph)}
     for name, value in zip(wrt, gradient_model.graph.outputs[len(forward) :], strict=True):

@@ -32,6 +32,7 @@ from whileback.errors import (
 )
 from whileback.formats import load
 from whileback.gradient import not_differentiable, rule
+from whileback.gradient.memory.marking import implicit
 from whileback.gradient.memory.strategies import budget
 
 # Last, since the function has the name of a subpackage, which an import would bind again.
@@ -57,6 +58,7 @@ __all__ = [
     "gradient",
     "hessian",
     "hvp",
+    "implicit",
     "jacobian",
     "jvp",
     "load",

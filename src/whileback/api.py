@@ -20,7 +20,10 @@ from whileback.checking.unrounded import without_rounding
 from whileback.errors import ArgumentError
 from whileback.formats.data_layout import ExternalData, Progress
 from whileback.gradient import transform
+from whileback.gradient.memory.marking import ImplicitLoops
+from whileback.gradient.memory.rewrite import LoopOptions
 from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.selection import listed
 from whileback.gradient.transform import Quantized
 from whileback.graph.normalize import normalize
@@ -42,6 +45,8 @@ def gradient(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -54,6 +59,8 @@ def gradient(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -66,6 +73,8 @@ def gradient(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -91,13 +100,24 @@ def gradient(
             `{"loop": …}` says it for single loops, by the name of the node or of an output. The
             default keeps, but for loops that are known to compute more than 1 GB. What was
             chosen, and why, is told by `show`.
+        truncate: over how many trips of a loop a cotangent is carried at most: the trips are cut
+            into segments of so many, counted from the end, and the gradient stops between them.
+            A mapping `{"loop": trips}` says it for single loops.
+        implicit: which loops iterate which of their carried values to a solution, such as
+            `{"loop": "z"}` or `{"loop": implicit("z", tolerance=…, trips=…)}`. Their gradients
+            come from the implicit function theorem at the last z: nothing of the trips is kept,
+            and what z starts with has a gradient only if no trip is made. The linear equation
+            that this takes is solved by a loop; how well is told by one more output for each such
+            loop of the main graph, before the gradients: `<loop>_residual`, the sum of the last
+            change's absolute values relative to that of the cotangent.
         opset, ir_version: the newest ones (the opset of the default domain) that it may have.
 
     Raises:
         ArgumentError: a name is unknown, or its value has no gradient or too many elements; or
-            `memory` cannot be had.
+            what is said of loops cannot be had.
         NoGradientError: operators on the way have no rule, or round; all of them are listed.
-        UnsupportedError: the model needs a newer opset than `opset`.
+        UnsupportedError: the model needs a newer opset than `opset`, or a loop of `implicit`
+            carries something else that changes and on which its solution depends.
         FormatError, GraphError: the model cannot be read or is not valid.
 
     >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
@@ -113,6 +133,8 @@ def gradient(
         reduce=reduce,
         quantized=quantized,
         memory=memory,
+        truncate=truncate,
+        implicit=implicit,
         opset=opset,
         ir_version=ir_version,
     )
@@ -127,6 +149,8 @@ def vjp(
     *,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -138,6 +162,8 @@ def vjp(
     *,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -149,6 +175,8 @@ def vjp(
     *,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -171,6 +199,8 @@ def vjp(
         wrt,
         quantized=quantized,
         memory=memory,
+        truncate=truncate,
+        implicit=implicit,
         opset=opset,
         ir_version=ir_version,
     )
@@ -180,7 +210,8 @@ def vjp(
 def names(model: AnyModel, *, base_dir: Path | None = None) -> Mapping[str, str]:
     """Return which output is the gradient of which value, and which input its cotangent.
 
-    Empty for a model that whileback did not make.
+    The `<loop>_residual` of loops that are differentiated implicitly are among them as well. Empty
+    for a model that whileback did not make.
 
     >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
     ...     square (float x) => (float y) { y = Mul(x, x) }''')
@@ -198,6 +229,8 @@ def check(
     *,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     base_dir: Path | None = None,
     seed: int = 0,
     elements: int = 64,
@@ -210,7 +243,7 @@ def check(
     nothing is rounded in both of them.
 
     Args:
-        model, of, wrt, quantized, memory, base_dir: as for `vjp`.
+        model, of, wrt, quantized, memory, truncate, implicit, base_dir: as for `vjp`.
         inputs: values for some of the model's inputs; the others get random ones.
         seed: makes the random values.
         elements: a gradient of at most so many elements is checked one by one.
@@ -226,7 +259,8 @@ def check(
     True
     """
     own, of, wrt = opened(model, base_dir), listed(of), listed(wrt)
-    result = transform.gradient_or_vjp(own, of, wrt, quantized, memory)
+    loops = LoopOptions(memory, truncate, implicit)
+    result = transform.gradient_or_vjp(own, of, wrt, quantized, loops)
     options = {"seed": seed, "elements": elements, "directions": directions}
     plain = _with_values(own, wrt)
     if quantized is not None:

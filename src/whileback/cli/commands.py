@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 import whileback
 from whileback.cli.arrays import describe_output, read_inputs, save_outputs
-from whileback.cli.memory import read_memory
+from whileback.cli.memory import read_implicit, read_memory, read_truncation
 from whileback.cli.progress import Progress
 from whileback.errors import ArgumentError
 from whileback.formats.atomic import require_free
@@ -92,7 +92,7 @@ def check(arguments: argparse.Namespace) -> int:
             arguments.wrt,
             inputs,
             quantized=arguments.quantized,
-            memory=read_memory(arguments.memory),
+            **_loop_options(arguments),
             seed=arguments.seed,
         )
     print(report)
@@ -172,6 +172,14 @@ def _targets(arguments: argparse.Namespace, model: ir.Model) -> list[str]:
     return names
 
 
+def _loop_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what is said of loops, as far as the command has options for it."""
+    readers = {"memory": read_memory, "truncate": read_truncation, "implicit": read_implicit}
+    return {
+        name: read(getattr(arguments, name)) for name, read in readers.items() if name in arguments
+    }
+
+
 def _require_free(arguments: argparse.Namespace) -> None:
     """Refuse an output that cannot be written before the work for it begins."""
     require_free(Path(arguments.output).absolute(), arguments.force)
@@ -181,8 +189,6 @@ def _differentiate(
     arguments: argparse.Namespace, transform: Callable[..., ir.Model], **options: Any
 ) -> int:
     _require_free(arguments)
-    if "memory" in arguments:
-        options["memory"] = read_memory(arguments.memory)
     with Progress(f"differentiating {arguments.model}") as progress:
         model = _opened(arguments)
         result = transform(
@@ -190,6 +196,7 @@ def _differentiate(
             _targets(arguments, model),
             arguments.wrt,
             quantized=arguments.quantized,
+            **_loop_options(arguments),
             opset=arguments.opset,
             ir_version=arguments.ir_version,
             **options,

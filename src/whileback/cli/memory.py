@@ -1,14 +1,18 @@
-"""What `--memory` says."""
+"""What `--memory`, `--truncate` and `--implicit` say of loops."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, cast
 
 from whileback.errors import ArgumentError
+from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.strategies import Memory, Strategy, budget
+from whileback.gradient.memory.truncation import Truncate
 
-__all__ = ["read_memory"]
+__all__ = ["read_implicit", "read_memory", "read_truncation"]
+
+T = TypeVar("T")
 
 
 def read_memory(words: Sequence[str]) -> Memory:
@@ -20,16 +24,53 @@ def read_memory(words: Sequence[str]) -> Memory:
     >>> read_memory(["rnn=checkpoint", "y=budget:100:5000"])
     {'rnn': 'checkpoint', 'y': Budget(frames=100, trips=5000)}
     """
+    return _said("--memory", "STRATEGY", words, _strategy)
+
+
+def read_truncation(words: Sequence[str]) -> Truncate:
+    """Return the number of trips for all loops, or those for some, such as `loop=20`.
+
+    Raises:
+        ArgumentError: both are said, or two for all; or no number.
+
+    >>> read_truncation(["rnn=20"])
+    {'rnn': 20}
+    """
+    return _said("--truncate", "TRIPS", words, _number)
+
+
+def read_implicit(words: Sequence[str]) -> ImplicitLoops:
+    """Return the carried values of loops that are iterated to a solution.
+
+    Raises:
+        ArgumentError: a word is not of the form LOOP=CARRY.
+
+    >>> read_implicit(["newton=z"])
+    {'newton': 'z'}
+    """
+    for word in words:
+        if "=" not in word:
+            raise ArgumentError(
+                f"--implicit {word} is not of the form LOOP=CARRY: say which of the values that "
+                "the loop carries is iterated to a solution."
+            )
+    return {loop: carry for loop, _, carry in (word.rpartition("=") for word in words)}
+
+
+def _said(
+    option: str, what: str, words: Sequence[str], read: Callable[[str], T]
+) -> T | Mapping[str, T] | None:
+    """Return what is said once for all loops, or of some, each by its name."""
     named = [word for word in words if "=" in word]
     if not named and len(words) <= 1:
-        return _strategy(words[0]) if words else None
+        return read(words[0]) if words else None
     if len(named) < len(words):
         raise ArgumentError(
-            f"--memory is said of all loops ({', '.join(w for w in words if w not in named)}) and "
-            "once more: say it once for all, or LOOP=STRATEGY for each."
+            f"{option} is said of all loops ({', '.join(w for w in words if w not in named)}) and "
+            f"once more: say it once for all, or LOOP={what} for each."
         )
     pairs = [word.rpartition("=") for word in named]
-    return {loop: _strategy(strategy) for loop, _, strategy in pairs}
+    return {loop: read(meant) for loop, _, meant in pairs}
 
 
 def _strategy(word: str) -> Strategy:
@@ -42,3 +83,9 @@ def _strategy(word: str) -> Strategy:
             "budget:100:1000000."
         )
     return budget(*map(int, numbers))
+
+
+def _number(word: str) -> int:
+    if not word.isdecimal():
+        raise ArgumentError(f"--truncate {word} is no number of trips; give one, such as 20.")
+    return int(word)

@@ -94,6 +94,8 @@ def _add_derivatives(subparsers: _Subparsers[_Parser]) -> None:
             parser.add_argument(
                 "--reduce", choices=["sum"], help="differentiate the sum of all elements"
             )
+        if name in ("gradient", "vjp"):
+            _add_ways_back(parser)
         _add_output(parser)
         parser.set_defaults(command=getattr(commands, name))
 
@@ -105,6 +107,7 @@ def _add_check(subparsers: _Subparsers[_Parser]) -> None:
     parser.add_argument(
         "inputs", nargs="*", default=[], metavar="NAME=VALUE", help=f"{_INPUTS}; else random"
     )
+    _add_ways_back(parser)
     parser.add_argument("--seed", type=int, default=0, help="makes the random values (default: 0)")
     parser.set_defaults(command=commands.check)
 
@@ -174,6 +177,23 @@ def _add_values(parser: argparse.ArgumentParser, memory: bool = True) -> None:
             help="what to keep of loops: keep, recompute, checkpoint or budget:FRAMES[:TRIPS]",
         )
     _add_net_options(parser)
+
+
+def _add_ways_back(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--truncate",
+        action="append",
+        default=[],
+        metavar="[LOOP=]TRIPS",
+        help="carry no cotangent over more trips of a loop than that",
+    )
+    parser.add_argument(
+        "--implicit",
+        action="append",
+        default=[],
+        metavar="LOOP=CARRY",
+        help="differentiate a loop at the solution to which it iterates what it carries",
+    )
 
 
 def _add_net_options(parser: argparse.ArgumentParser) -> None:

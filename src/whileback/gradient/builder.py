@@ -34,6 +34,8 @@ class GradientBuilder(Builder):
         self.masked = masked(graph)
         # Of what is drawn inside a node in a loop's body: the output of the node that tells it.
         self.drawn: dict[ir.Value, ir.Value] = {}
+        # How well the equations of loops were solved that are differentiated at their solution.
+        self.residuals: dict[str, ir.Value] = {}
 
     def emit(
         self,

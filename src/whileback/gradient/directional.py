@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from whileback.errors import WhilebackWarning
 from whileback.gradient.forward import forward, in_turn
+from whileback.gradient.memory.rewrite import LoopOptions
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.selection import listed, select
 from whileback.gradient.transform import Quantized, Transform, collector_paused, gradient, names
@@ -35,7 +36,8 @@ def jvp(
     For arguments and errors see `whileback.jvp`.
     """
     outputs = [f"{name}_tangent" for name in listed(of)]
-    work = Transform(model, listed(of), listed(wrt), quantized, "keep", opset, ir_version, True)
+    loops = LoopOptions("keep")
+    work = Transform(model, listed(of), listed(wrt), quantized, loops, opset, ir_version, True)
     for value in work.targets:
         if value not in work.op.active:
             warnings.warn(
@@ -67,7 +69,8 @@ def hvp(
     wrt, known = listed(wrt), names(slopes)
     outputs = [f"{name}_hvp" for name in wrt]
     gradients = [known[name] for name in wrt]
-    work = Transform(slopes, gradients, wrt, quantized, "keep", opset, ir_version, True)
+    loops = LoopOptions("keep")
+    work = Transform(slopes, gradients, wrt, quantized, loops, opset, ir_version, True)
     return _push(work, outputs)
 
 

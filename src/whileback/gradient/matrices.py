@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.forward import forward
+from whileback.gradient.memory.rewrite import LoopOptions
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.selection import listed
 from whileback.gradient.transform import (
@@ -53,7 +54,8 @@ def jacobian(
     each y of `of` and each x of `wrt`, of the shape of y followed by that of x. For arguments and
     errors see `whileback.jacobian`.
     """
-    work = Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
+    loops = LoopOptions(memory)
+    work = Transform(model, listed(of), listed(wrt), quantized, loops, opset, ir_version)
     for value in work.sources:
         if value not in work.op.active:
             warn_of_zeros(value)
@@ -81,7 +83,7 @@ def hessian(
     slopes = gradient(model, of, wrt, reduce=reduce, quantized=quantized, memory=memory)
     known, wrt = names(slopes), listed(wrt)
     gradients = [known[name] for name in wrt]
-    work = Transform(slopes, gradients, wrt, quantized, None, opset, ir_version)
+    work = Transform(slopes, gradients, wrt, quantized, LoopOptions(), opset, ir_version)
     return _run(work, {f"{x}/{w}": f"{x}_{w}_hessian" for x in wrt for w in wrt})
 
 

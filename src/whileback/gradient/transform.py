@@ -17,8 +17,10 @@ from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.coverage import check_coverage
 from whileback.gradient.gradient_nodes import expand_gradients
-from whileback.gradient.memory.rewrite import choose_memory
+from whileback.gradient.memory.marking import ImplicitLoops
+from whileback.gradient.memory.rewrite import LoopOptions, prepare_loops
 from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.registry import lookup
 from whileback.gradient.selection import listed, select
 from whileback.graph.cleanup import clean
@@ -71,16 +73,20 @@ def gradient(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
     """Return the model with the gradients of the sum of `of` with respect to each of `wrt`.
 
-    Outputs of the result: the model's own, `of` where it is not among them, then one gradient
-    `<name>_grad` of the value's type and shape for each of `wrt`, in their order. The model
-    handed in stays as it is. For arguments and errors see `whileback.gradient`.
+    Outputs of the result: the model's own, `of` where it is not among them, `<loop>_residual` of
+    implicit loops, then one gradient `<name>_grad` of the value's type and shape for each of `wrt`,
+    in their order. The model handed in stays as it is. For arguments and errors see
+    `whileback.gradient`.
     """
-    work = Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
+    loops = LoopOptions(memory, truncate, implicit)
+    work = Transform(model, listed(of), listed(wrt), quantized, loops, opset, ir_version)
     if reduce not in (None, "sum"):
         raise ArgumentError(f'reduce={reduce!r} is unknown; give reduce="sum" or leave it out.')
     for value in work.targets:
@@ -101,6 +107,8 @@ def vjp(
     *,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
@@ -109,7 +117,8 @@ def vjp(
     Like `gradient`, for values of any shape: the result has one more input `<name>_grad` for each
     of `of`, its cotangent, of the value's type and shape.
     """
-    work = Transform(model, listed(of), listed(wrt), quantized, memory, opset, ir_version)
+    loops = LoopOptions(memory, truncate, implicit)
+    work = Transform(model, listed(of), listed(wrt), quantized, loops, opset, ir_version)
     return work.run(work.add_seeds())
 
 
@@ -119,15 +128,17 @@ def gradient_or_vjp(
     of: str | Sequence[str],
     wrt: str | Sequence[str],
     quantized: Quantized = None,
-    memory: Memory = None,
+    loops: LoopOptions | None = None,
 ) -> ir.Model:
     """Return the `gradient` where each of `of` has one element, else the `vjp`."""
-    work = Transform(model, listed(of), listed(wrt), quantized, memory, None, None)
+    work = Transform(model, listed(of), listed(wrt), quantized, loops or LoopOptions(), None, None)
     return work.run(work.ones() if all(map(_is_single, work.targets)) else work.add_seeds())
 
 
 def names(model: ir.Model) -> Mapping[str, str]:
     """Return which output is the gradient of which value, and which input the cotangent of which.
+
+    For a loop that is differentiated at its solution, `<loop>_residual` is among them as well.
 
     >>> names(gradient(model, of="loss", wrt=["w"]))  # doctest: +SKIP
     {'w': 'w_grad'}
@@ -163,7 +174,7 @@ class Transform:
         of: list[str],
         wrt: list[str],
         quantized: Quantized,
-        memory: Memory,
+        loops: LoopOptions,
         opset: int | None,
         ir_version: int | None,
         forward: bool = False,
@@ -183,7 +194,7 @@ class Transform:
         self.shapes = Shapes(graph.opset_imports)
         self.shapes.reserve(graph)
         names = Names.of(graph)
-        choose_memory(graph, names, self.shapes, "keep" if forward else memory)
+        prepare_loops(graph, names, self.shapes, loops)
         self.targets = select(self.model, of, "of")
         self.sources = select(self.model, wrt, "wrt")
         active = dependents(graph, self.sources)
@@ -217,6 +228,9 @@ class Transform:
         cotangents = dict(seeds)
         backward(self.op, list(self.model.graph), cotangents)
         self.add_targets()
+        for loop, residual in self.op.residuals.items():
+            name = f"{loop}_residual"
+            self.add_output(name, self.op.names.fresh(name), self._ours(residual))
         for value in self.sources:
             self._add_gradient(value, cotangents.get(value))
         return self.finish()
@@ -232,7 +246,7 @@ class Transform:
         if gradient is None:
             warn_of_zeros(value)
             gradient = self.op.zeros_like(value)
-        result = gradient if self._may_rename(gradient) else self.op.Identity(gradient)
+        result = self._ours(gradient)
         result.type, result.shape = value.type, value.shape
         self.add_output(str(value.name), self.op.names.fresh(f"{value.name}_grad"), result)
 
@@ -241,12 +255,11 @@ class Transform:
         result.name = self.map[key] = name
         self.model.graph.outputs.append(result)
 
-    def _may_rename(self, gradient: ir.Value) -> bool:
-        """Tell whether the value is one of ours that has no other role."""
-        producer = gradient.producer()
-        if producer is None or producer.graph is not self.model.graph:
-            return False
-        return is_new(producer) and not gradient.is_graph_output()
+    def _ours(self, value: ir.Value) -> ir.Value:
+        """Return the value if it is one of ours that has no other role, or else a copy."""
+        producer = value.producer()
+        own = producer is not None and producer.graph is self.model.graph and is_new(producer)
+        return value if own and not value.is_graph_output() else self.op.Identity(value)
 
     def finish(self) -> ir.Model:
         """Complete the model's inputs and metadata, and clean up."""

@@ -28,6 +28,7 @@ def copy_node(node: ir.Node, replaced: ValueMap, names: Names) -> ir.Node:
         doc_string=node.doc_string,
         metadata_props=dict(node.metadata_props),
     )
+    copy.meta.update(node.meta)
     for old, new in zip(node.outputs, copy.outputs, strict=True):
         _copy_value(old, new, names)
         replaced[old] = new

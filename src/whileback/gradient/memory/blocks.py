@@ -16,14 +16,17 @@ Way = tuple[int, bool]
 
 
 class Cut:
-    """`count` trips in `segments` of equal `length`, the last of which is shorter unless `even`.
+    """`count` trips in `segments` of equal `length`, one of which is shorter unless `even`.
 
-    All are INT64[1].
+    That is the last one, or the first one if they are counted from the end. All are INT64[1].
     """
 
-    def __init__(self, op: Builder, count: ir.Value, length: ir.Value) -> None:
+    def __init__(
+        self, op: Builder, count: ir.Value, length: ir.Value, from_end: bool = False
+    ) -> None:
         self.count = count
         self.length = length
+        self.from_end = from_end
         known, each = known_ints(count), known_ints(length)
         self.even = bool(known and each and known[0] % each[0] == 0)
         if known and each:
@@ -31,19 +34,35 @@ class Cut:
         else:
             self.segments = op.Div(op.Sub(op.Add(count, length), 1), length)
 
-    def size(self, op: Builder, offset: ir.Value) -> ir.Value:
-        """Return how many trips the segment has that begins with the trip `offset`."""
-        return self.length if self.even else op.Min(self.length, op.Sub(self.count, offset))
+    def segment(self, op: Builder, number: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Return how many trips the segment of a number has, and how many there are before it."""
+        offset = op.Mul(number, self.length)
+        if self.even:
+            return self.length, offset
+        if self.from_end:
+            begin = op.Sub(offset, self.missing(op))
+            offset = op.Max(begin, 0)
+            return op.Sub(op.Add(begin, self.length), offset), offset
+        return op.Min(self.length, op.Sub(self.count, offset)), offset
+
+    def missing(self, op: Builder) -> ir.Value:
+        """Return how many trips one segment has less than the others."""
+        return op.Sub(op.Mul(self.segments, self.length), self.count)
+
+    def filling(self, way: Way) -> Way:
+        """Return the axis of rows, and whether the shorter segment is filled up in front of them."""
+        axis, reverse = way
+        return axis, reverse != self.from_end
 
 
 def split(op: Builder, stack: ir.Value, way: Way, cut: Cut) -> ir.Value:
     """Return the stack with an axis of segments before that of rows, filled up with zeros.
 
-    The last segment is filled at its end, which is the stack's front if trips go from its end.
+    The last segment is filled at its end, the first one at its beginning; the other way round if
+    trips go from the stack's end.
     """
     if not cut.even:
-        missing = op.Sub(op.Mul(cut.segments, cut.length), cut.count)
-        stack = with_zeros(op, stack, way, missing)
+        stack = with_zeros(op, stack, cut.filling(way), cut.missing(op))
     axis, _ = way
     parts = [*_dims(op, stack, 0, axis), cut.segments, cut.length, *_dims(op, stack, axis + 1)]
     return op.Reshape(stack, op.Concat(*parts, axis=0), allowzero=1)
@@ -53,7 +72,7 @@ def shortened(op: Builder, block: ir.Value, way: Way, cut: Cut, size: ir.Value) 
     """Return the rows of a block without those that only fill it up."""
     if cut.even:
         return block
-    axis, at_front = way
+    axis, at_front = cut.filling(way)
     begin = op.Sub(cut.length, size) if at_front else np.zeros(1, np.int64)
     return op.Slice(block, begin, cut.length if at_front else size, [axis])
 
@@ -62,12 +81,12 @@ def filled(op: Builder, rows: ir.Value, way: Way, cut: Cut, size: ir.Value) -> i
     """Return the rows of a segment as a block, filled up with zeros."""
     if cut.even:
         return rows
-    return with_zeros(op, rows, way, op.Sub(cut.length, size))
+    return with_zeros(op, rows, cut.filling(way), op.Sub(cut.length, size))
 
 
 def joined(op: Builder, blocks: ir.Value, way: Way, cut: Cut) -> ir.Value:
     """Return the stack of which these are the blocks, stacked along the same axis."""
-    axis, at_front = way
+    axis, at_front = cut.filling(way)
     total = cut.count if cut.even else op.Mul(cut.segments, cut.length)
     parts = [*_dims(op, blocks, 0, axis), total, *_dims(op, blocks, axis + 2)]
     stack = op.Reshape(blocks, op.Concat(*parts, axis=0), allowzero=1)

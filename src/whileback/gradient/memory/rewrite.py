@@ -2,91 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import onnx_ir as ir
 
-from whileback.errors import ArgumentError, UnsupportedError, nearest
+from whileback.errors import ArgumentError, UnsupportedError
 from whileback.gradient.builder import GradientBuilder
 from whileback.gradient.memory.buffers import write_after_loops
 from whileback.gradient.memory.counting import count_ahead
+from whileback.gradient.memory.marking import ImplicitLoops, mark_implicit
+from whileback.gradient.memory.naming import by_loop
 from whileback.gradient.memory.segments import emit_segments
-from whileback.gradient.memory.strategies import Memory, Strategy, plan
+from whileback.gradient.memory.strategies import Memory, Strategy, known_trips, plan
+from whileback.gradient.memory.truncation import Truncate, Truncated, check_truncation
 from whileback.gradient.rules.controlflow.draws import drawn_inside, run_again, surface_draws
-from whileback.gradient.rules.controlflow.frames import PLAN, Plan
+from whileback.gradient.rules.controlflow.frames import PLAN
+from whileback.gradient.rules.controlflow.implicit import mark_of
 from whileback.gradient.rules.controlflow.tape import hand_over
 from whileback.gradient.rules.controlflow.trips import count_trips
-from whileback.graph.builder import Builder
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN
 from whileback.graph.randomness import draws
 from whileback.graph.scopes import is_loop, loop_view, walk
 from whileback.graph.shapes import Shapes
 
-__all__ = ["choose_memory"]
+__all__ = ["LoopOptions", "prepare_loops"]
+
+T = TypeVar("T")
 
 
-def choose_memory(graph: ir.Graph, names: Names, shapes: Shapes, memory: Memory) -> None:
-    """Rewrite the loops of a graph in normal form as the memory for their gradients demands.
+@dataclass(frozen=True)
+class LoopOptions:
+    """What a caller says of loops; for each see `whileback.gradient`."""
+
+    memory: Memory = None
+    truncate: Truncate = None
+    implicit: ImplicitLoops = None
+
+
+def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptions) -> None:
+    """Mark the loops of a graph in normal form, or rewrite them, as their gradients demand.
 
     Raises:
         ArgumentError: an unknown strategy or loop, or a budget that cannot be kept.
         UnsupportedError: a loop that cannot be split into segments.
     """
-    loops = [node for node in walk(graph) if is_loop(node)]
-    given = _strategies(loops, memory)
-    write_after_loops(Builder(graph, names, shapes), loops)
-    plans = {node: plan(loop_view(node), given.get(node)) for node in loops}
-    for node, chosen in plans.items():
-        node.meta[PLAN] = chosen
+    mark_implicit(graph, said.implicit)
+    every = [node for node in walk(graph) if is_loop(node)]
+    loops = [node for node in every if mark_of(node) is None]
+    strategies: dict[ir.Node, Strategy] = _given(every, loops, said.memory, "memory")
+    cuts = _given(every, loops, said.truncate, "truncate")
+    op = GradientBuilder(graph, names, shapes, set())
+    write_after_loops(op, loops)
     # Inner loops first: an outer one may be copied.
-    for node, chosen in reversed(plans.items()):
-        if chosen.levels:
-            _segment(GradientBuilder(graph, names, shapes, set()), node, chosen)
+    for node in reversed(loops):
+        for piece in _truncate(op, node, cuts[node]) if node in cuts else [node]:
+            _choose_memory(op, piece, strategies.get(node))
 
 
-def _strategies(loops: Sequence[ir.Node], memory: Memory) -> dict[ir.Node, Strategy]:
-    """Return what is said about each loop, by its own name or that of one of its outputs."""
-    if memory is None:
+def _given(
+    every: Sequence[ir.Node],
+    loops: Sequence[ir.Node],
+    said: T | Mapping[str, T] | None,
+    argument: str,
+) -> dict[ir.Node, T]:
+    """Return by loop what is said of all, or of some by name; `loops` have a way back."""
+    if said is None:
         return {}
-    if not isinstance(memory, Mapping):
-        return dict.fromkeys(loops, memory)
-    known = {name: node for node in loops for name in [node.name, *(v.name for v in node.outputs)]}
-    for name in memory:
-        if name not in known:
-            hint = (
-                nearest(name, [str(each) for each in known]) if known else "the model has no loops"
-            )
+    if not isinstance(said, Mapping):
+        return dict.fromkeys(loops, said)
+    found = by_loop(every, said, argument)
+    for node in found:
+        if node not in loops:
             raise ArgumentError(
-                f"memory= names '{name}', but no loop of the model has that name or an output of "
-                f"that name; {hint}"
+                f"{argument}= and implicit= both name loop '{node.name}', whose trips have no part "
+                "in its gradient at the solution: leave it out of one of them."
             )
-    return {known[name]: strategy for name, strategy in memory.items()}
+    return found
 
 
-def _segment(op: GradientBuilder, node: ir.Node, chosen: Plan) -> None:
-    """Put nested loops in the place of a loop, which stays only if it draws random numbers."""
+def _truncate(op: GradientBuilder, node: ir.Node, trips: int) -> Sequence[ir.Node]:
+    """Let no gradient flow over more than so many trips; return the loops that run them."""
+    check_truncation(trips)
+    view = loop_view(node)
+    known = known_trips(view)
+    if not view.carries or (known is not None and known <= trips):
+        return [node]
+    pieces: list[ir.Node] = []
+
+    def emit(inside: GradientBuilder, node: ir.Node, count: ir.Value) -> Sequence[ir.Value]:
+        truncated = Truncated(inside, node, trips)
+        results = truncated.emit(inside, count)
+        pieces.extend(truncated.pieces)
+        return results
+
+    _replace(op, node, "truncated", emit)
+    return pieces
+
+
+def _choose_memory(op: GradientBuilder, node: ir.Node, strategy: Strategy | None) -> None:
+    """Do what a strategy, or the default, means for a loop."""
+    chosen = plan(loop_view(node), strategy)
+    node.meta[PLAN] = chosen
+    if not chosen.levels:
+        return
+    nodes = _replace(
+        op,
+        node,
+        "segments",
+        lambda inside, each, count: emit_segments(inside, each, count, chosen.levels),
+    )
+    (*_, outermost) = filter(is_loop, nodes)
+    outermost.meta[PLAN] = node.meta.pop(PLAN)
+    del outermost.metadata_props[ORIGIN]
+    outermost.name, node.name = node.name, op.names.fresh(f"{node.name}/drawn")
+
+
+def _replace(
+    op: GradientBuilder,
+    node: ir.Node,
+    role: str,
+    emit: Callable[[GradientBuilder, ir.Node, ir.Value], Sequence[ir.Value]],
+) -> Sequence[ir.Node]:
+    """Put nodes in the place of a loop, which stays only if it draws random numbers; return them.
+
+    `emit` is given a builder, the loop or a copy that draws nothing, and how many trips it makes.
+    """
     around, outputs = node.graph, list(node.outputs)
     assert isinstance(around, ir.Graph)
     readers = [(value, list(value.uses())) for value in outputs]
-    apart = op.inside("segments")
-    apart.origin, apart.role = node, "segments"
+    apart = op.inside(role)
+    apart.origin, apart.role, apart.drawn = node, role, {}
     if draws(node):
-        count, segmented = _with_same_draws(apart, node)
+        count, replaced = _with_same_draws(apart, node)
     else:
-        count, segmented = count_ahead(apart, loop_view(node)), node
-    results = emit_segments(apart, segmented, count, chosen.levels)
+        count, replaced = count_ahead(apart, loop_view(node)), node
+    results = emit(apart, replaced, count)
     nodes = list(apart.graph)
     apart.graph.remove(nodes)
     around.insert_after(node, nodes)
     for (value, uses), result in zip(readers, results, strict=False):
         hand_over(around, value, uses, result)
-    (*_, outermost) = filter(is_loop, nodes)
-    outermost.meta[PLAN] = node.meta.pop(PLAN)
-    del outermost.metadata_props[ORIGIN]
-    outermost.name, node.name = node.name, op.names.fresh(f"{node.name}/drawn")
-    if segmented is node:
+    if replaced is node:
         around.remove(node)
+    return nodes
 
 
 def _with_same_draws(op: GradientBuilder, node: ir.Node) -> tuple[ir.Value, ir.Node]:
@@ -96,7 +157,7 @@ def _with_same_draws(op: GradientBuilder, node: ir.Node) -> tuple[ir.Value, ir.N
         raise UnsupportedError(
             f"Node '{node.name}' ({node.op_type}) cannot be split into segments: it draws random "
             "numbers whose shape changes from trip to trip. Draw as many numbers in every trip, "
-            'or say memory="keep" for this loop.'
+            'or say memory="keep" for this loop, and no truncate=.'
         )
     *before, copy = run_again(op, node, {})
     op.graph.extend(before)

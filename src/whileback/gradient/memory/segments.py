@@ -26,17 +26,21 @@ from whileback.graph.dims import without_axis
 from whileback.graph.scopes import ScanInput, ScanOutput, loop_view
 from whileback.graph.shapes import rank
 
-__all__ = ["emit_segments"]
+__all__ = ["Emit", "Part", "Segmented", "emit_segments"]
 
 Values = Sequence[ir.Value]
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A stretch of a loop's trips: how many they are, and the number of the first; INT64[1]."""
 
     count: ir.Value
     first: ir.Value
+
+
+# Emits a part of the trips: from what is carried into it, and stacks of the rows that they read.
+Emit = Callable[[Builder, Part, Values], Values]
 
 
 def emit_segments(op: Builder, node: ir.Node, count: ir.Value, levels: int) -> Values:
@@ -51,25 +55,25 @@ def emit_segments(op: Builder, node: ir.Node, count: ir.Value, levels: int) -> V
     Raises:
         UnsupportedError: for a stack along a negative axis if its rank is not known.
     """
-    loop = _Segmented(node)
-    starts = [carry.initial for carry in loop.view.carries]
-    starts += [scan.stack for scan in loop.view.scan_inputs]
-    return loop.emit(op, _Part(count, op.constant([0])), starts, levels)
+    loop = Segmented(node)
+    return loop.emit(op, Part(count, op.constant([0])), loop.starts, levels)
 
 
-class _Segmented:
+class Segmented:
     """A loop on its way to become several, each inside the other."""
 
     def __init__(self, node: ir.Node) -> None:
         self.view = view = loop_view(node)
         self.carried = len(view.carries)
+        self.starts = [carry.initial for carry in view.carries]
+        self.starts += [scan.stack for scan in view.scan_inputs]
         self.reads = [_way(node, scan) for scan in view.scan_inputs]
         self.writes = [_way(node, scan) for scan in view.scan_outputs]
         # A graph belongs to one node; this one is not needed any more.
         node.attributes.pop("body")
         node.resize_inputs(0)
 
-    def emit(self, op: Builder, part: _Part, starts: Values, levels: int) -> Values:
+    def emit(self, op: Builder, part: Part, starts: Values, levels: int) -> Values:
         """Emit some of the trips, with so many loops around them; return the loop's outputs.
 
         Args:
@@ -79,18 +83,23 @@ class _Segmented:
             levels: how many loops.
         """
         if not levels:
-            return self._emit_trips(op, part, starts)
+            return self.emit_trips(op, part, starts)
         cut = Cut(op, part.count, _length(op, part.count, levels))
+        return self.emit_parts(
+            op, part, starts, cut, lambda inside, *rest: self.emit(inside, *rest, levels=levels - 1)
+        )
+
+    def emit_parts(self, op: Builder, part: Part, starts: Values, cut: Cut, emit: Emit) -> Values:
+        """Emit a loop over the segments of a part of the trips, each of which `emit` emits."""
         starts = self._stacks(starts, self.reads, lambda stack, way: split(op, stack, way, cut))
         inside = op.inside(f"{self.view.node.name}/segment")
         number = ir.Value(name=op.names.fresh("segment"), type=ir.TensorType(ir.DataType.INT64))
         number.shape = ir.Shape([])
         inputs = self._inputs(op, starts)
-        offset = inside.Mul(number, cut.length)
-        size = cut.size(inside, offset)
-        segment = _Part(size, inside.Add(part.first, offset))
+        size, offset = cut.segment(inside, number)
+        segment = Part(size, inside.Add(part.first, offset))
         given = self._stacks(inputs, self.reads, lambda b, w: shortened(inside, b, w, cut, size))
-        results = self.emit(inside, segment, given, levels - 1)
+        results = emit(inside, segment, given)
         rows = self._stacks(results, self.writes, lambda r, w: filled(inside, r, w, cut, size))
         inside.graph.outputs.extend(inside.own(rows))
         outputs = self._emit_loop(op, inside.graph, cut, number, inputs, starts)
@@ -152,7 +161,7 @@ class _Segmented:
             "scan_output_directions": [int(reverse) for _, reverse in self.writes],
         }
 
-    def _emit_trips(self, op: Builder, part: _Part, starts: Values) -> Values:
+    def emit_trips(self, op: Builder, part: Part, starts: Values) -> Values:
         """Emit the loop itself for some of its trips, which are counted: nothing else ends it."""
         body, count = self.view.body, len(self.view.node.outputs)
         if self.view.proceed is None:
@@ -169,7 +178,7 @@ def _way(node: ir.Node, scan: ScanInput | ScanOutput) -> Way:
         raise UnsupportedError(
             f"Node '{node.name}' ({node.op_type}) cannot be split into segments: its stack "
             f"'{scan.stack.name}' runs along axis {scan.axis}, and has a rank that is not known. "
-            'Say memory="keep" for this loop, or declare the shape.'
+            'Declare the shape, or say memory="keep" for this loop, and no truncate=.'
         )
     return scan.axis % dims if dims else scan.axis, scan.reverse
 

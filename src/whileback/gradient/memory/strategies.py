@@ -14,7 +14,7 @@ from whileback.graph.constants import known_ints
 from whileback.graph.scopes import LoopView
 from whileback.graph.shapes import static_shape
 
-__all__ = ["Budget", "Memory", "Strategy", "budget", "plan", "size_text"]
+__all__ = ["Budget", "Memory", "Strategy", "budget", "known_trips", "plan", "size_text"]
 
 # What is kept of a loop before the default turns from keeping all to checkpoints.
 LIMIT = 2**30
@@ -73,7 +73,7 @@ def plan(view: LoopView, strategy: Strategy | None) -> Plan:
 
 
 def _within(view: LoopView, given: Budget) -> Plan:
-    trips = _trips(view) or given.trips
+    trips = known_trips(view) or given.trips
     if trips is None:
         raise ArgumentError(
             f"budget(frames={given.frames}) for loop '{view.node.name}', whose number of trips is "
@@ -99,7 +99,7 @@ def _frames(trips: int, levels: int) -> int:
 
 def _default(view: LoopView) -> Plan:
     """Keep what the trips compute, but for loops that are known to compute too much."""
-    trips, bytes_ = _trips(view), _bytes_per_trip(view)
+    trips, bytes_ = known_trips(view), _bytes_per_trip(view)
     if trips is None:
         return Plan(0, False, "keep: the number of trips is known only when it runs")
     if bytes_ is None:
@@ -110,7 +110,7 @@ def _default(view: LoopView) -> Plan:
     return Plan(0, False, f"keep: it computes {total}")
 
 
-def _trips(view: LoopView) -> int | None:
+def known_trips(view: LoopView) -> int | None:
     """Return the number of trips if the model tells it."""
     for scan in view.scan_inputs:
         length = None if scan.stack.shape is None else list(scan.stack.shape)[scan.axis]

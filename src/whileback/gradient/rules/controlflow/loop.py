@@ -19,6 +19,7 @@ from whileback.gradient.rules.controlflow.draws import run_again, surface_draws
 from whileback.gradient.rules.controlflow.emission import emit_reverse_loop
 from whileback.gradient.rules.controlflow.frames import PLAN, Plan, choose_frames
 from whileback.gradient.rules.controlflow.guard import guard
+from whileback.gradient.rules.controlflow.implicit import ImplicitLoop, mark_of
 from whileback.gradient.rules.controlflow.products import Product, postponed
 from whileback.gradient.rules.controlflow.reverse import (
     Row,
@@ -53,7 +54,8 @@ def loop(
     view = loop_view(node)
     captured = captures(view.body)
     known = {value: d for value, d in zip(node.outputs, received, strict=True) if d is not None}
-    reverse = _ReverseLoop(op, view, known)
+    kind = _ReverseLoop if mark_of(node) is None else ImplicitLoop
+    reverse = kind(op, view, known)
     gradients = dict(zip(reverse.wanted, reverse.emit(), strict=True))
     for carry in view.carries:
         if carry.input in gradients and ASSUMED in carry.input.meta:

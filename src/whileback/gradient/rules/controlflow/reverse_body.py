@@ -25,7 +25,7 @@ from whileback.graph.cleanup import prune
 from whileback.graph.scopes import Carry, LoopView, ScanInput, captures, is_standard, operands, walk
 from whileback.graph.shapes import describe
 
-__all__ = ["ReverseBody"]
+__all__ = ["ReverseBody", "refuse_changing_shapes"]
 
 
 class ReverseBody:
@@ -45,7 +45,7 @@ class ReverseBody:
         self.buffers = small_writes(view)
         reached = carries_reached(view, set(received), op.active)
         self.carries = [view.carries[index] for index in reached]
-        _refuse_changing_shapes(view, self.carries)
+        refuse_changing_shapes(view, self.carries)
         self.cotangents = [self.cotangent_of(carry.input) for carry in self.carries]
         self.rows = [
             Row(self.cotangent_of(scan.row), received[scan.stack], scan.axis, not scan.reverse)
@@ -163,7 +163,12 @@ class ReverseBody:
             self.fixed.append(node)
 
 
-def _refuse_changing_shapes(view: LoopView, carries: list[Carry]) -> None:
+def refuse_changing_shapes(view: LoopView, carries: list[Carry]) -> None:
+    """Refuse carried values whose shape changes from trip to trip.
+
+    Raises:
+        UnsupportedError: one of these does.
+    """
     varying = shape_varies(view)
     for carry in carries:
         if carry.input in varying:

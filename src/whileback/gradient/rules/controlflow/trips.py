@@ -9,7 +9,7 @@ from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import LoopView
 
-__all__ = ["count_trips", "may_make_no_trip"]
+__all__ = ["count_trips", "is_true", "may_make_no_trip"]
 
 
 def count_trips(op: Builder, view: LoopView) -> ir.Value:
@@ -33,10 +33,10 @@ def stacks_of(view: LoopView) -> list[ir.Value]:
 
 def runs_to_the_limit(view: LoopView) -> bool:
     """Tell whether only the limit ends the loop: its condition is absent or always true."""
-    if view.proceed is None or not (view.start is None or _is_true(view.start)):
+    if view.proceed is None or not (view.start is None or is_true(view.start)):
         return False
     proceed = behind_identity(view.proceed)
-    return proceed is view.body.inputs[1] or _is_true(proceed)
+    return proceed is view.body.inputs[1] or is_true(proceed)
 
 
 def may_make_no_trip(view: LoopView) -> bool:
@@ -48,6 +48,7 @@ def may_make_no_trip(view: LoopView) -> bool:
     return limit is None or not runs_to_the_limit(view) or limit[0] <= 0
 
 
-def _is_true(value: ir.Value) -> bool:
+def is_true(value: ir.Value) -> bool:
+    """Tell whether a condition is known always to hold."""
     known = known_ints(behind_identity(value))
     return known is not None and all(known)

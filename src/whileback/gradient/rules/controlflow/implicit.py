@@ -1,0 +1,298 @@
+"""The gradient of a loop that iterates to a solution: the implicit function theorem, no tape.
+
+A loop that makes z ← f(z, u) until nothing changes ends at z* = f(z*, u), whatever way it took.
+For a cotangent v of z*, with everything at z*,
+
+    w = v + (∂f/∂z)ᵀ·w,    du = (∂f/∂u)ᵀ·w.
+
+The equation for w is solved as the model solves its own: by a loop, which ends at a solution, too,
+so that it is marked as the forward loop is, and gradients of any order are had in this way. Both
+keep the mark in files.
+
+Source: Krantz and Parks, "The Implicit Function Theorem" (2013), chapter 3; for networks, Bai,
+Kolter and Koltun, "Deep Equilibrium Models" (2019).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass
+from functools import reduce
+
+import onnx_ir as ir
+
+from whileback.errors import UnsupportedError
+from whileback.gradient.activity import dependents
+from whileback.gradient.backward import Cotangents, GradientBuilder, backward
+from whileback.gradient.rules.controlflow.reverse_body import refuse_changing_shapes
+from whileback.gradient.rules.controlflow.tape import behind_identity
+from whileback.gradient.rules.controlflow.trips import count_trips, is_true, may_make_no_trip
+from whileback.graph.constants import known_ints
+from whileback.graph.copying import ValueMap, copy_node
+from whileback.graph.origin import ORIGIN, source
+from whileback.graph.randomness import draws
+from whileback.graph.scopes import (
+    Carry,
+    LoopView,
+    captures,
+    definitions,
+    operands,
+    subgraphs,
+    walk_graphs,
+)
+from whileback.graph.shapes import HALVES
+
+__all__ = ["ImplicitLoop", "Mark", "mark_of", "set_mark"]
+
+# Where a loop's node has its mark, among its metadata.
+KEY = "whileback.implicit"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Which of the carried values of a loop is iterated, and how the equation for w is solved."""
+
+    carry: int
+    tolerance: float
+    trips: int
+
+
+def set_mark(node: ir.Node, mark: Mark) -> None:
+    """Mark a loop as an iteration to a solution."""
+    node.metadata_props[KEY] = json.dumps(asdict(mark))
+
+
+def mark_of(node: ir.Node) -> Mark | None:
+    """Return the mark of a loop, if it has one."""
+    text = node.metadata_props.get(KEY)
+    return None if text is None else Mark(**json.loads(text))
+
+
+class ImplicitLoop:
+    """The vjp of a marked loop; `wanted` tells whose gradients `emit` gives.
+
+    Of the other carried values, those that no trip changes count as captured values. A result that
+    is differentiated itself is what the body computes of the solution.
+    """
+
+    def __init__(self, op: GradientBuilder, view: LoopView, received: Cotangents) -> None:
+        mark = mark_of(view.node)
+        assert mark is not None
+        self.op = op
+        self.view = view
+        self.mark = mark
+        self.received = received
+        self.solved = view.carries[mark.carry]
+        self.fixed = [carry for carry in view.carries if _is_fixed(carry)]
+        results = [carry for carry in view.carries if carry.result in received]
+        self.others = [carry for carry in results if carry is not self.solved]
+        self.nodes = _needed(view, [self.solved, *self.others])
+        _refuse(self)
+        self.captured = [u for u in captures(view.body) if u in op.active]
+        self.runs = self._runs()
+        handed_on = [] if self.runs is None else results
+        carries = dict.fromkeys([*self.fixed, *handed_on])
+        self.carries = [carry for carry in carries if carry.input in op.active]
+
+    @property
+    def wanted(self) -> list[ir.Value]:
+        """Whose gradients are emitted: values of the forward body, and captured ones."""
+        return [*(carry.input for carry in self.carries), *self.captured]
+
+    def emit(self) -> Sequence[ir.Value]:
+        """Emit the gradients of what is wanted: at the solution, if a trip is made at all."""
+        if self.runs is None:
+            results: Sequence[ir.Value] = self._at_solution(self.op)
+        else:
+            results = self.op.either(self.runs, self._at_solution, self._no_trips)
+        if self.op.graph is self.view.node.graph:
+            self.op.residuals[str(self.view.node.name)] = results[-1]
+        return results[:-1]
+
+    def _runs(self) -> ir.Value | None:
+        """Return whether the loop makes a trip, which is known before it runs; None if always."""
+        op, view = self.op, self.view
+        if view.scan_inputs:
+            scan = view.scan_inputs[0]
+            return op.Greater(op.dim(scan.stack, scan.axis), 0) if may_make_no_trip(view) else None
+        conditions = []
+        if view.limit is not None and (known_ints(view.limit) or [0])[0] <= 0:
+            conditions.append(op.Greater(view.limit, 0))
+        if view.start is not None and not is_true(view.start):
+            conditions.append(view.start)
+        return reduce(op.And, conditions) if conditions else None
+
+    def _no_trips(self, op: GradientBuilder) -> list[ir.Value]:
+        """Hand cotangents on to the initial values."""
+        handed_on = [self.received.get(carry.result) for carry in self.carries]
+        wanted = [*(carry.initial for carry in self.carries), *self.captured]
+        given = [*handed_on, *(None for _ in self.captured)]
+        return [*_or_zeros(op, given, wanted), op.constant(0, self._dtype())]
+
+    def _dtype(self) -> ir.DataType:
+        dtype = self.solved.result.dtype
+        return ir.DataType.FLOAT if dtype is None or dtype in HALVES else dtype
+
+    def _at_solution(self, op: GradientBuilder) -> list[ir.Value]:
+        """Emit the body once, at the solution, solve for w, and emit (∂f/∂u)ᵀ·w."""
+        body = _Body(op, self)
+        received = {carry: self.received[carry.result] for carry in self.others}
+        own = body.vjp(op, received, [body.z]).get(body.z)
+        v = op.add(self.received.get(self.solved.result), own)
+        residual = op.constant(0, self._dtype())
+        if v is not None:
+            received[self.solved], residual = self._solve(op, body, v)
+        found = body.vjp(op, received, body.given.values())
+        wanted = [*(carry.initial for carry in self.carries), *self.captured]
+        places = [body.given.get(value) for value in self.wanted]
+        given = [None if place is None else found.get(place) for place in places]
+        return [*_or_zeros(op, given, wanted), residual]
+
+    def _solve(self, op: GradientBuilder, body: _Body, v: ir.Value) -> Sequence[ir.Value]:
+        """Emit the loop w ← v + (∂f/∂z)ᵀ·w; return w, and the last change relative to v."""
+        size = _norm(op, v)
+        scale = op.Where(op.Greater(size, 0.0), size, 1.0)
+        inside = op.inside(f"{self.view.node.name}/implicit")
+        inside.in_loop = True
+        w = _input(op, "w", v.type, v.shape)
+        change = _input(op, "change", size.type, size.shape)
+        trip = _input(op, "trip", ir.TensorType(ir.DataType.INT64), ir.Shape([]))
+        proceed = _input(op, "proceed", ir.TensorType(ir.DataType.BOOL), ir.Shape([]))
+        product = body.vjp(inside, {self.solved: w}, [body.z]).get(body.z)
+        after = v if product is None else inside.Add(v, product)
+        moved = inside.Div(_norm(inside, inside.Sub(after, w)), scale)
+        goes_on = inside.Greater(moved, self.mark.tolerance)
+        inside.graph.inputs.extend([trip, proceed, w, change])
+        inside.graph.outputs.extend(inside.own([goes_on, after, moved]))
+        starts = [self.mark.trips, None, v, op.constant(0, size.dtype)]
+        results = op.emit("Loop", starts, {"body": inside.graph}, outputs=2)
+        node = results[0].producer()
+        assert node is not None
+        set_mark(node, Mark(0, self.mark.tolerance, self.mark.trips))
+        return results
+
+
+class _Body:
+    """The body of a loop, once, where nothing changes any more."""
+
+    def __init__(self, op: GradientBuilder, loop: ImplicitLoop) -> None:
+        """Emit it; `given` are the places of what it reads and has a gradient, `z` that of z*."""
+        self.op = op
+        self.z = op.Identity(loop.solved.result)
+        replaced: ValueMap = {carry.input: carry.initial for carry in loop.fixed}
+        active = [carry.input for carry in loop.fixed if carry.input in op.active]
+        self.given = {u: op.Identity(replaced.get(u, u)) for u in (*active, *loop.captured)}
+        replaced |= {**self.given, loop.solved.input: self.z}
+        read = {value for node in loop.nodes for value in operands(node)}
+        trip = loop.view.trip
+        if trip is not None:
+            replaced[loop.view.body.inputs[1]] = op.constant(True)
+        if trip is not None and trip in read:
+            replaced[trip] = op.Squeeze(op.Sub(count_trips(op, loop.view), 1), [0])
+        self.nodes = [copy_node(node, replaced, op.names) for node in loop.nodes]
+        for node, again in zip(loop.nodes, self.nodes, strict=True):
+            again.metadata_props[ORIGIN] = source(node)
+        op.graph.extend(self.nodes)
+        same = zip(_values(loop.nodes), _values(self.nodes), strict=True)
+        op.masked.update(again for value, again in same if value in op.masked)
+        self.results = {
+            carry: replaced.get(carry.output, carry.output) for carry in (loop.solved, *loop.others)
+        }
+
+    def vjp(
+        self,
+        op: GradientBuilder,
+        received: dict[Carry, ir.Value],
+        sources: Iterable[ir.Value],
+    ) -> Cotangents:
+        """Emit the vjp for cotangents of results; only what depends on the sources counts."""
+        apart = copy(op)
+        apart.active = dependents(self.nodes, sources)
+        known: Cotangents = {}
+        for carry, cotangent in received.items():
+            value = self.results[carry]
+            earlier = known.get(value)
+            known[value] = cotangent if earlier is None else op.plus(earlier, cotangent)
+        backward(apart, self.nodes, known)
+        return known
+
+
+def _is_fixed(carry: Carry) -> bool:
+    return behind_identity(carry.output) is carry.input
+
+
+def _needed(view: LoopView, carries: Iterable[Carry]) -> list[ir.Node]:
+    """Return the nodes of the body on which these carried values depend after a trip."""
+    found: set[ir.Node] = set()
+    pending = [carry.output for carry in carries]
+    while pending:
+        node = pending.pop().producer()
+        if node is not None and node.graph is view.body and node not in found:
+            found.add(node)
+            pending += filter(None, operands(node))
+    return [node for node in view.body if node in found]
+
+
+def _values(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
+    """Yield what nodes define, in every scope, in the same order for a copy."""
+    for node in nodes:
+        yield from node.outputs
+        for graph in subgraphs(node):
+            for each in walk_graphs(graph):
+                yield from definitions(each)
+
+
+def _or_zeros(
+    op: GradientBuilder, gradients: Iterable[ir.Value | None], values: Iterable[ir.Value]
+) -> list[ir.Value]:
+    """Return zeros where there is no gradient."""
+    pairs = zip(gradients, values, strict=True)
+    return [op.zeros_like(value) if gradient is None else gradient for gradient, value in pairs]
+
+
+def _norm(op: GradientBuilder, value: ir.Value) -> ir.Value:
+    """Return Σ|x|, which is 0 for no elements, and squares nothing that might vanish then."""
+    return op.ReduceL1(op.widened(value), keepdims=0)
+
+
+def _input(
+    op: GradientBuilder, name: str, type_: ir.TypeProtocol | None, shape: ir.Shape | None
+) -> ir.Value:
+    return ir.Value(name=op.names.fresh(name), type=type_, shape=shape)
+
+
+def _refuse(loop: ImplicitLoop) -> None:
+    """Refuse what has no gradient at a solution.
+
+    Raises:
+        UnsupportedError: a stack is differentiated, or what is differentiated depends on what
+            changes from trip to trip, in its shape or by a random draw.
+    """
+    view, solved = loop.view, loop.solved
+    where = f"Loop '{view.node.name}' is an iteration of '{solved.input.name}' to a solution"
+    stacks = [scan.stack for scan in view.scan_outputs if scan.stack in loop.received]
+    if stacks:
+        raise UnsupportedError(
+            f"{where}, of which the way there is no part: its stack '{stacks[0].name}' has no "
+            "gradient. Differentiate what it carries, or leave the loop out of implicit=."
+        )
+    frozen = [carry.input for carry in view.carries if carry not in (solved, *loop.fixed)]
+    frozen += [scan.row for scan in view.scan_inputs]
+    for carry in (solved, *loop.others):
+        nodes = _needed(view, [carry])
+        read = {carry.output, *(value for node in nodes for value in operands(node))}
+        changing = [value.name for value in frozen if value in read]
+        if changing:
+            raise UnsupportedError(
+                f"{where}, but '{carry.output.name}' depends on '{changing[0]}', which changes "
+                "from trip to trip. Carry both as one tensor, or leave the loop out of implicit=."
+            )
+        for node in filter(draws, nodes):
+            raise UnsupportedError(
+                f"{where}, but node '{node.name}' ({node.op_type}) draws random numbers in every "
+                "trip, so that there is none. Draw before the loop, or leave the loop out of "
+                "implicit=."
+            )
+    refuse_changing_shapes(view, [solved, *loop.others])
