@@ -9,7 +9,8 @@ from whileback.cli.parser import parse
 GRADIENT_USAGE = """\
 usage: whileback gradient [-h] --of NAME [NAME ...] --wrt NAME [NAME ...]
                           [--quantized {straight-through}]
-                          [--memory [LOOP=]STRATEGY] [--init FILE [FILE ...]]
+                          [--memory [LOOP=]STRATEGY] [--truncate [LOOP=]TRIPS]
+                          [--implicit LOOP=CARRY] [--init FILE [FILE ...]]
                           [--input NAME=SHAPE [NAME=SHAPE ...]]
                           [--reduce {sum}] -o FILE [--opset N]
                           [--ir-version N] [--external-data {reference,copy}]

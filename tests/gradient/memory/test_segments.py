@@ -227,7 +227,7 @@ def test_draws_of_changing_number_are_refused() -> None:
     assert str(error.value) == (
         "Node 'Loop' (Loop) cannot be split into segments: it draws random numbers whose shape "
         'changes from trip to trip. Draw as many numbers in every trip, or say memory="keep" for '
-        "this loop."
+        "this loop, and no truncate=."
     )
 
 
@@ -242,5 +242,6 @@ def test_a_stack_of_unknown_rank_along_a_negative_axis_is_refused() -> None:
         vjp(model, "y", "x", memory="checkpoint")
     assert str(error.value) == (
         "Node 'Scan' (Scan) cannot be split into segments: its stack 'b' runs along axis -1, and "
-        'has a rank that is not known. Say memory="keep" for this loop, or declare the shape.'
+        'has a rank that is not known. Declare the shape, or say memory="keep" for this loop, and '
+        "no truncate=."
     )

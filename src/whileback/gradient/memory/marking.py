@@ -10,6 +10,7 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError, nearest
 from whileback.gradient.memory.naming import by_loop
 from whileback.gradient.rules.controlflow.implicit import Mark, set_mark
+from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import is_loop, loop_view, walk
 from whileback.graph.shapes import FLOATS, describe
 
@@ -60,6 +61,10 @@ def mark_implicit(graph: ir.Graph, given: ImplicitLoops) -> None:
     for node, meant in by_loop(loops, given or {}, "implicit").items():
         said = meant if isinstance(meant, Implicit) else Implicit(meant)
         set_mark(node, Mark(_index(node, said.carry), said.tolerance, said.trips))
+        node.metadata_props[MEMORY] = (
+            f"implicit, as asked for: differentiated where '{said.carry}' stays; "
+            "a trip keeps nothing"
+        )
 
 
 def _index(node: ir.Node, name: str) -> int:

@@ -85,9 +85,11 @@ class Segmented:
         if not levels:
             return self.emit_trips(op, part, starts)
         cut = Cut(op, part.count, _length(op, part.count, levels))
-        return self.emit_parts(
-            op, part, starts, cut, lambda inside, *rest: self.emit(inside, *rest, levels=levels - 1)
-        )
+
+        def segment(inside: Builder, part: Part, starts: Values) -> Values:
+            return self.emit(inside, part, starts, levels - 1)
+
+        return self.emit_parts(op, part, starts, cut, segment)
 
     def emit_parts(self, op: Builder, part: Part, starts: Values, cut: Cut, emit: Emit) -> Values:
         """Emit a loop over the segments of a part of the trips, each of which `emit` emits."""

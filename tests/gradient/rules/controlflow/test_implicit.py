@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 from tests.judge import assert_gradient, parse
 
-from whileback import compile, implicit, load, names, save
+from whileback import compile, implicit, load, names, save, show
 from whileback.errors import ArgumentError, UnsupportedError
 from whileback.gradient import vjp
 from whileback.gradient.memory.marking import ImplicitLoops
@@ -130,6 +130,8 @@ def test_the_form_of_the_gradient() -> None:
     assert solver.limit is not None and solver.limit.const_value is not None
     assert solver.limit.const_value.numpy() == 7
     assert all(node.op_type != "Scan" for node in walk(model.graph))
+    note = "# implicit, as asked for: differentiated where 'z' stays; a trip keeps nothing"
+    assert note in map(str.strip, show(model).splitlines())
 
 
 @pytest.mark.parametrize(("tolerance", "trips"), [(1e-2, 1000), (1e-6, 1000), (0.0, 3)])
