@@ -50,7 +50,7 @@ class Cut:
         return op.Sub(op.Mul(self.segments, self.length), self.count)
 
     def filling(self, way: Way) -> Way:
-        """Return the axis of rows, and whether the shorter segment is filled up in front of them."""
+        """Return the axis of rows, and whether a segment is filled up in front of them."""
         axis, reverse = way
         return axis, reverse != self.from_end
 
