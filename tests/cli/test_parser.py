@@ -9,10 +9,10 @@ from whileback.cli.parser import parse
 GRADIENT_USAGE = """\
 usage: whileback gradient [-h] --of NAME [NAME ...] --wrt NAME [NAME ...]
                           [--quantized {straight-through}]
-                          [--memory [LOOP=]STRATEGY] [--truncate [LOOP=]TRIPS]
-                          [--implicit LOOP=CARRY] [--init FILE [FILE ...]]
+                          [--memory [LOOP=]STRATEGY] [--init FILE [FILE ...]]
                           [--input NAME=SHAPE [NAME=SHAPE ...]]
-                          [--reduce {sum}] -o FILE [--opset N]
+                          [--reduce {sum}] [--truncate [LOOP=]TRIPS]
+                          [--implicit LOOP=CARRY] -o FILE [--opset N]
                           [--ir-version N] [--external-data {reference,copy}]
                           [--force]
                           MODEL
