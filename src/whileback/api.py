@@ -243,7 +243,8 @@ def check(
     nothing is rounded in both of them.
 
     Args:
-        model, of, wrt, quantized, memory, truncate, implicit, base_dir: as for `vjp`.
+        model, of, wrt, quantized, memory, truncate, implicit, base_dir: as for `vjp`. What
+            `truncate` cuts off is missed by the differences: such a gradient is WRONG.
         inputs: values for some of the model's inputs; the others get random ones.
         seed: makes the random values.
         elements: a gradient of at most so many elements is checked one by one.

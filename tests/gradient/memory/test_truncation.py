@@ -122,8 +122,12 @@ def judge(text: str, total: int, trips: int, with_rows: bool, memory: Memory = N
     run = compile(vjp(model, of, wrt, truncate=trips, memory=memory))(arguments)
     for name, value in compile(model)(given).items():
         assert value.size == run[name].size == 0 or np.array_equal(value, run[name])
-    frozen = counted(X, W, a, 0, total)
-    expected = differences(truncated_sum(frozen, trips, y, s), X, W, a)
+    evaluate = truncated_sum(counted(X, W, a, 0, total), trips, y, s)
+    expected = (
+        differences(evaluate, X, W, a)
+        if is_scan
+        else differences(lambda x, w: evaluate(x, w, a), X, W)
+    )
     if is_scan:
         expected[2] = expected[2][::-1].T
     for name, slope in zip(wrt, expected, strict=False):
@@ -140,6 +144,10 @@ def test_segments_are_counted_from_the_end(
 ) -> None:
     if total or text is not SCAN:  # ONNX Runtime refuses a Scan over no rows
         judge(text, total, trips, with_rows)
+
+
+def test_thousands_of_trips() -> None:
+    judge(COUNTED, 4000, 7, True)
 
 
 @pytest.mark.parametrize("memory", ["recompute", "checkpoint"])
@@ -211,6 +219,25 @@ def test_loops_in_loops(truncate: Any, inner: int, outer: int) -> None:
     run, expected = compile(second[0])(M=3, K=5, **seed), compile(second[1])(seed)
     for name in ("x_grad", "x_grad_1", "y_grad_grad"):
         np.testing.assert_allclose(run[name], expected[name], rtol=1e-12)
+
+
+def test_in_a_branch() -> None:
+    text = """(bool up, int64 M, double[2] x) => (double[2] y) {
+      y = If(up) <
+        then_branch = then () => (double[2] p) {
+          p = Loop(M, , x) <body = b (int64 i, bool c, double[2] v) => (bool d, double[2] u) {
+            d = Identity(c)
+            u = Mul(v, x)
+          }>
+        },
+        else_branch = other () => (double[2] q) { q = Sin(x) }
+      >
+    }"""
+    run = compile(vjp(parse(text), "y", "x", truncate=3))
+    # Of x⁶ the last three factors count, of x⁴ with T = 3 all.
+    for up, trips, slope in ((True, 5, 3 * X**5), (True, 3, 4 * X**3), (False, 5, np.cos(X))):
+        gradient = run(up=up, M=trips, x=X, y_grad=[1, 1])["x_grad"]
+        np.testing.assert_allclose(gradient, slope, rtol=1e-12)
 
 
 def test_draws_are_the_same_in_both_directions() -> None:

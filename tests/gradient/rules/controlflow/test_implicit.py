@@ -220,6 +220,27 @@ def test_in_a_loop_and_with_a_branch(memory: Any) -> None:
     np.testing.assert_allclose(compile(model)(feeds)["x_grad"], expected, rtol=1e-9)
 
 
+IN_A_BRANCH = """(bool up, double[2] x) => (double[2] y) {
+  y = If(up) <
+    then_branch = then () => (double[2] p) {
+      many = Constant<value_int = 90>()
+      p = Loop(many, , x) <body = b (int64 i, bool c, double[2] z) => (bool d, double[2] u) {
+        d = Identity(c)
+        s = Cos(z)
+        u = Mul(s, x)
+      }>
+    },
+    else_branch = other () => (double[2] q) { q = Sin(x) }
+  >
+}"""
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_in_a_branch(up: bool) -> None:
+    inputs = {"up": up, "x": np.array([0.5, 0.75])}
+    assert_as_unrolled(IN_A_BRANCH, "y", ["x"], inputs, {"Loop": implicit("z", **EXACT)})
+
+
 def test_the_number_of_the_trip_is_the_last_one() -> None:
     """Steps that become smaller end at the same solution."""
     text = """(double[2] x) => (double[2] y) {

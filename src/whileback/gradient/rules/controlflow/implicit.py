@@ -89,8 +89,9 @@ class ImplicitLoop:
         results = [carry for carry in view.carries if carry.result in received]
         self.others = [carry for carry in results if carry is not self.solved]
         self.nodes = _needed(view, [self.solved, *self.others])
+        self.read = {value for node in self.nodes for value in operands(node)}
         _refuse(self)
-        self.captured = [u for u in captures(view.body) if u in op.active]
+        self.captured = [u for u in captures(view.body) if u in op.active and u in self.read]
         self.runs = self._runs()
         handed_on = [] if self.runs is None else results
         carries = dict.fromkeys([*self.fixed, *handed_on])
@@ -179,17 +180,15 @@ class _Body:
 
     def __init__(self, op: GradientBuilder, loop: ImplicitLoop) -> None:
         """Emit it; `given` are the places of what it reads and has a gradient, `z` that of z*."""
-        self.op = op
         self.z = op.Identity(loop.solved.result)
         replaced: ValueMap = {carry.input: carry.initial for carry in loop.fixed}
         active = [carry.input for carry in loop.fixed if carry.input in op.active]
         self.given = {u: op.Identity(replaced.get(u, u)) for u in (*active, *loop.captured)}
         replaced |= {**self.given, loop.solved.input: self.z}
-        read = {value for node in loop.nodes for value in operands(node)}
         trip = loop.view.trip
         if trip is not None:
             replaced[loop.view.body.inputs[1]] = op.constant(True)
-        if trip is not None and trip in read:
+        if trip is not None and trip in loop.read:
             replaced[trip] = op.Squeeze(op.Sub(count_trips(op, loop.view), 1), [0])
         self.nodes = [copy_node(node, replaced, op.names) for node in loop.nodes]
         for node, again in zip(loop.nodes, self.nodes, strict=True):
