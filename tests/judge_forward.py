@@ -141,6 +141,8 @@ def _assert_own_type(pushed: ir.Model, point: Point, exact: Arrays, directions: 
         )
         own = dict(zip(exact, results[-len(exact) :], strict=True))
         for name, want in exact.items():
+            if want.size == own[name].size == 0:
+                continue  # an empty stack has the rank that the body declares: (0,) or (0, 0)
             assert own[name].shape == want.shape, name
             scale = np.max(np.abs(want), initial=0.0)
             atol = rounding(own[name].dtype) * scale

@@ -72,6 +72,26 @@ def test_no_trip_hands_on_the_tangent() -> None:
     assert outputs["y_tangent"].tolist() == [4, 5, 6]
 
 
+def test_a_model_that_gives_an_empty_stack_its_shape() -> None:
+    """The runtime shapes it (0, 0); the model mends that before it sums the rows."""
+    model = """(int64 n, float[N] x) => (float[N] y) {
+      any = Constant<value_ints = [-1]>() zero = Constant<value_ints = [0]>()
+      size = Shape(x)
+      shape = Concat<axis = 0>(any, size)
+      last, stack = Loop(n, , x)
+        <body = body (int64 i, bool c, float[N] v) => (bool go, float[N] u, float[N] row) {
+        go = Identity(c)
+        u = Sin(v)
+        row = Mul(u, x)
+      }>
+      rows = Reshape(stack, shape)
+      total = ReduceSum<keepdims = 0>(rows, zero)
+      y = Add(total, last)
+    }"""
+    for trips in (0, 2):
+        assert_tangents(model, ["y"], ["x"], {"n": trips})
+
+
 def test_a_loop_that_ends_by_its_data() -> None:
     inputs = {"x": [[0.5] * 3] * 2, "w": [[0.25] * 3] * 3, "b": [0.1, 0.2, 0.3]}
     assert_tangents(WHILE, ["y"], ["x", "w", "b"], inputs)

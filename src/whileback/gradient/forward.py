@@ -17,7 +17,7 @@ import onnx_ir as ir
 from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, apply_rule, backward, note_shape
 from whileback.gradient.builder import GradientBuilder
-from whileback.graph.cleanup import prune
+from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.loops import More, extend_loop
 from whileback.graph.origin import ORIGIN, source
@@ -103,7 +103,25 @@ def _transposed(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Resul
     backward(linear, emitted, cotangents)
     found = {value: cotangents[seed] for value, seed in seeds.items() if seed in cotangents}
     _take_over(op, vjp.graph, seeds, list(found.values()))
+    if (
+        is_standard(node, "Reshape")
+        and read[0] in tangents
+        and found[node.outputs[0]] is tangents[read[0]]
+    ):
+        found = {value: _reshaped(op, tangent, value) for value, tangent in found.items()}
     return node.outputs, [found.get(value) for value in node.outputs]
+
+
+def _reshaped(op: GradientBuilder, tangent: ir.Value, value: ir.Value) -> ir.Value:
+    """Give a tangent the shape of its value even where the graph says that it has that.
+
+    Of a stack of no trips that is not so: it has sizes of 0, and the model may count on mending it.
+    """
+    result = op.Reshape(tangent, op.Shape(value), allowzero=1)
+    node = result.producer()
+    assert node is not None
+    node.metadata_props[CHECK] = "1"
+    return result
 
 
 def _take_over(
