@@ -189,6 +189,20 @@ def test_sequences_that_loops_carry() -> None:
     assert_tangents(model, ["y"], ["x"], {"n": 3}, transposed=False)
 
 
+def test_sequences() -> None:
+    """Shapes are asked of their elements, never of themselves."""
+    model = """(float[A,B] x, float[A,B] z) => (float[A,B] y) {
+      one = Constant<value_int = 1>()
+      s = SequenceConstruct(x, z)
+      t = SequenceMap <body = body (float[A,B] v) => (float[A,B] u) { p = Sin(v) u = Mul(p, v) }>(s)
+      i = SequenceInsert(t, x, one)
+      rows = ConcatFromSequence<axis = 0, new_axis = 1>(i)
+      zero = Constant<value_ints = [0]>()
+      y = ReduceProd<keepdims = 0>(rows, zero)
+    }"""
+    assert_tangents(model, ["y"], ["x", "z"])
+
+
 def test_branches_that_differ_in_rank() -> None:
     model = """(bool p, float[2,3] x) => (float[N] y) {
       h = If(p) <then_branch = t () => (float[2,3] a) { a = Exp(x) },

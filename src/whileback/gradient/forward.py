@@ -103,12 +103,8 @@ def _transposed(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Resul
     backward(linear, emitted, cotangents)
     found = {value: cotangents[seed] for value, seed in seeds.items() if seed in cotangents}
     _take_over(op, vjp.graph, seeds, list(found.values()))
-    if (
-        is_standard(node, "Reshape")
-        and read[0] in tangents
-        and found[node.outputs[0]] is tangents[read[0]]
-    ):
-        found = {value: _reshaped(op, tangent, value) for value, tangent in found.items()}
+    moved = tangents.get(read[0]) if read[0] is not None and is_standard(node, "Reshape") else None
+    found = {v: _reshaped(op, t, v) if t is moved else t for v, t in found.items()}
     return node.outputs, [found.get(value) for value in node.outputs]
 
 
@@ -128,10 +124,11 @@ def _take_over(
     op: GradientBuilder, graph: ir.Graph, seeds: ValueMap, results: Sequence[ir.Value]
 ) -> None:
     """Take what computes the results out of a graph; of the seeds nothing but shapes is read."""
+    tensors = [value for value in seeds if isinstance(value.type, ir.TensorType)]
     for node in graph:
         shaped = node.inputs[0] if is_standard(node, "Shape") else None
-        like = next((v for v in seeds if shaped is not None and same_shape(v, shaped)), shaped)
-        if like is not shaped:
+        if shaped is not None:
+            like = next((value for value in tensors if same_shape(value, shaped)), shaped)
             node.replace_input_with(0, like)
     own = (value for value in results if value.graph is graph)
     graph.outputs.extend(dict.fromkeys(own))
