@@ -14,11 +14,12 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.memory.blocks import with_zeros
+from whileback.gradient.memory.carries import replace_carry
 from whileback.gradient.rules.controlflow.scattered import in_a_row
-from whileback.gradient.rules.controlflow.tape import hand_over, stack_of
+from whileback.gradient.rules.controlflow.tape import stack_of
 from whileback.gradient.rules.controlflow.writes import Write, small_writes
 from whileback.graph.builder import Builder
-from whileback.graph.cleanup import prune, remove_outputs
+from whileback.graph.cleanup import prune
 from whileback.graph.scopes import LoopView, is_standard, loop_view
 from whileback.graph.shapes import rank, static_shape
 
@@ -58,21 +59,14 @@ def _is_read(body: ir.Graph, write: Write) -> bool:
 
 def _write_after(op: Builder, view: LoopView, write: Write) -> None:
     """Put in the place of a carried buffer stacks of what is written to it."""
-    around, node, carry = view.node.graph, view.node, write.carry
-    assert isinstance(around, ir.Graph)
     body = copy(op)
     body.graph = view.body
     rows = body.own([write.indices, write.updates])
     stacks = [stack_of(op, view, row) for row in rows]
-    uses = list(carry.result.uses())
-    apart = op.inside("written")
-    apart.origin, apart.role = node, "written"
-    result = _written(apart, write, *stacks)
-    nodes = list(apart.graph)
-    apart.graph.remove(nodes)
-    around.insert_after(node, nodes)
-    hand_over(around, carry.result, uses, result)
-    _drop(view, write)
+    replace_carry(op, view, write.carry, "written", lambda op: _written(op, write, *stacks))
+    # What asks for the size of the buffer after the write finds it before the loop.
+    write.node.outputs[0].replace_all_uses_with(write.carry.initial)
+    prune(view.body)
 
 
 def _written(op: Builder, write: Write, indices: ir.Value, updates: ir.Value) -> ir.Value:
@@ -113,19 +107,3 @@ def _in_a_row(op: Builder, write: Write, stack: ir.Value) -> ir.Value:
         return stack
     dims = static_shape(write.indices) or ()
     return in_a_row(op, op.Reshape(stack, [-1, *dims]), len(dims), write.axis)
-
-
-def _drop(view: LoopView, write: Write) -> None:
-    """Take the buffer out of the loop; where its size is asked for, the initial one has it."""
-    node, body, carry = view.node, view.body, write.carry
-    position, number = body.inputs.index(carry.input), view.carries.index(carry)
-    body.outputs.pop(number if view.proceed is None else number + 1)
-    for value in (carry.input, write.node.outputs[0]):
-        value.replace_all_uses_with(carry.initial)
-    staying = [value for index, value in enumerate(node.inputs) if index != position]
-    node.resize_inputs(len(staying))
-    for index, each in enumerate(staying):
-        node.replace_input_with(index, each)
-    body.inputs.pop(position)
-    remove_outputs(node, [number])
-    prune(body)

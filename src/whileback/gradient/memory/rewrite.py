@@ -17,6 +17,7 @@ from whileback.gradient.memory.naming import by_loop
 from whileback.gradient.memory.segments import emit_segments
 from whileback.gradient.memory.strategies import Memory, Strategy, known_trips, plan
 from whileback.gradient.memory.truncation import Truncate, Truncated, check_truncation
+from whileback.gradient.memory.unchanged import capture_unchanged
 from whileback.gradient.rules.controlflow.draws import drawn_inside, run_again, surface_draws
 from whileback.gradient.rules.controlflow.frames import PLAN
 from whileback.gradient.rules.controlflow.implicit import mark_of
@@ -55,6 +56,7 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
     strategies: dict[ir.Node, Strategy] = _given(every, loops, said.memory, "memory")
     cuts = _given(every, loops, said.truncate, "truncate")
     op = GradientBuilder(graph, names, shapes, set())
+    capture_unchanged(op, loops)
     write_after_loops(op, loops)
     # Inner loops first: an outer one may be copied.
     for node in reversed(loops):
