@@ -42,7 +42,7 @@ class Outcomes:
 
     def __init__(self) -> None:
         self.found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        self.refused, self.remarks = exceptions()
+        self.remarks = exceptions()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the outcome of a test that has a case among its parameters."""
@@ -60,25 +60,23 @@ class Outcomes:
             return ""
         if outcomes != {"passed"}:
             return "WRONG"
-        if (column, case) in self.refused:
-            return f"refused: {self.refused[column, case]}"
         return f"right{self.remarks.get((column, case), '')}"
 
 
 Remarks = dict[tuple[str, str], str]
 
 
-def exceptions() -> tuple[Remarks, Remarks]:
-    """Return which cases the tests know to be refused, and with which remark others are right."""
+def exceptions() -> Remarks:
+    """Return with which remark some cases are right."""
     from tests.caffe2.golden.test_net_gradient import WRONG
-    from tests.caffe2.golden.test_onnx_gradient import OTHER, REFUSED
+    from tests.caffe2.golden.test_onnx_gradient import OTHER
     from tests.caffe2.golden.test_reading import OTHER_TYPE
 
     remarks = {("values", case): f", but {said}" for case, said in OTHER_TYPE.items()}
     for column, known in (("gradient as ONNX", OTHER), ("gradient as a net", WRONG)):
         for case, (blobs, why) in known.items():
             remarks[column, case] = f", but for {', '.join(f'`{b}`' for b in sorted(blobs))}: {why}"
-    return {("gradient as ONNX", case): said for case, said in REFUSED.items()}, remarks
+    return remarks
 
 
 def verdict(meta: dict) -> str:
@@ -120,8 +118,8 @@ def main() -> int:
 
 def total(counts: Counter[str]) -> str:
     """Return how many cases are right, and how many are not."""
-    others = "".join(f", {counts[name]} {name}" for name in ("refused", "WRONG") if counts[name])
-    return f"{counts['right']} of {counts.total() - counts['']} cases right{others}"
+    wrong = f", {counts['WRONG']} WRONG" if counts["WRONG"] else ""
+    return f"{counts['right']} of {counts.total() - counts['']} cases right{wrong}"
 
 
 if __name__ == "__main__":

@@ -6,20 +6,10 @@ from tests.corpus.verdicts import Verdict
 
 __all__ = ["LIMITS", "with_limits"]
 
-_CARRIED = "a sequence is carried by a loop"
-_MESSAGE = "The gradient meets sequences or optionals that outlive a trip of a loop:"
+_CARRIED = "an optional is carried by a loop"
+_MESSAGE = "The gradient meets optionals that outlive a trip of a loop:"
 
-LIMITS = dict.fromkeys(
-    (
-        "test_loop16_seq_none",
-        "test_sequence_map_add_1_sequence_1_tensor_expanded",
-        "test_sequence_map_add_2_sequences_expanded",
-        "test_sequence_map_identity_1_sequence_1_tensor_expanded",
-        "test_sequence_map_identity_1_sequence_expanded",
-        "test_sequence_map_identity_2_sequences_expanded",
-    ),
-    _CARRIED,
-)
+LIMITS = {"test_loop16_seq_none": _CARRIED}
 
 
 def with_limits(name: str, verdict: Verdict) -> Verdict:

@@ -3,7 +3,7 @@ from tests.corpus.columns import COLUMNS, verdict
 from tests.corpus.limits import LIMITS, with_limits
 from tests.corpus.verdicts import Verdict
 
-CARRIED = "a sequence is carried by a loop"
+CARRIED = "an optional is carried by a loop"
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -17,6 +17,7 @@ from whileback.gradient.builder import GradientBuilder
 from whileback.gradient.narrow import on_floats
 from whileback.gradient.registry import lookup
 from whileback.graph.builder import Builder
+from whileback.graph.containers import is_sequence, without_names
 from whileback.graph.scopes import operands
 
 __all__ = [
@@ -79,10 +80,11 @@ def note_shape(graph: ir.Graph, gradient: ir.Value, value: ir.Value) -> None:
         return
     if isinstance(value.type, ir.OptionalType):
         return
+    shape = without_names(value.shape) if is_sequence(value) else value.shape
     if gradient.shape is None:
-        gradient.shape = value.shape
-    elif len(gradient.shape) == len(value.shape):
-        pairs = zip(gradient.shape, value.shape, strict=True)
+        gradient.shape = shape
+    elif shape is not None and len(gradient.shape) == len(shape):
+        pairs = zip(gradient.shape, shape, strict=True)
         gradient.shape = ir.Shape([own if isinstance(own, int) else dim for own, dim in pairs])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ _SUMS = frozenset(
 )
 
 
+Addition = Callable[["GradientBuilder", ir.Value], ir.Value]
+
+
 class GradientBuilder(Builder):
     """A builder that knows which values of the forward model are active, and which masked."""
 
@@ -36,6 +39,8 @@ class GradientBuilder(Builder):
         self.drawn: dict[ir.Value, ir.Value] = {}
         # How well the equations of loops were solved that are differentiated at their solution.
         self.residuals: dict[str, ir.Value] = {}
+        # How some cotangents of sequences are added to others other than element by element.
+        self.additions: dict[ir.Value, Addition] = {}
 
     def emit(
         self,
@@ -58,9 +63,16 @@ class GradientBuilder(Builder):
 
     def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """Return the sum of two cotangents of one value; those of sequences are sequences."""
-        if is_sequence(a):
+        if not is_sequence(a):
+            return self.Add(a, b)
+        whole, part = (a, b) if b in self.additions else (b, a)
+        if part not in self.additions:
             return mapped(self, [a, b], lambda op, x, y: op.Add(x, y), "sum")
-        return self.Add(a, b)
+        total = self.additions[part](self, whole)
+        if whole in self.additions:
+            first, second = self.additions[whole], self.additions[part]
+            self.additions[total] = lambda op, S: second(op, first(op, S))
+        return total
 
     def zeros_like(self, value: ir.Value, dtype: ir.DataType | None = None) -> ir.Value:
         """Return zeros as the cotangent of a value: for a sequence, a sequence of zeros.

@@ -29,7 +29,7 @@ def check_coverage(
 
     Raises:
         NoGradientError: lists every such operator with its nodes and their paths; or else all that
-            round, or every sequence whose cotangent a loop would have to carry.
+            round, or every optional whose cotangent a loop would have to carry.
     """
     missing: dict[str, list[str]] = {}
     reasons: list[str] = []
@@ -48,7 +48,7 @@ def check_coverage(
     if rounding:
         raise NoGradientError(_rounding(rounding))
     if not forward:
-        _refuse_sequences_in_loops(model, active)
+        _refuse_optionals_in_loops(model, active)
 
 
 def _paths(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Node]]:
@@ -59,7 +59,7 @@ def _paths(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Node]]:
             yield from _paths(inner, f"{path}/")
 
 
-def _refuse_sequences_in_loops(model: ir.Model, active: Values) -> None:
+def _refuse_optionals_in_loops(model: ir.Model, active: Values) -> None:
     found = []
     for path, node in _paths(model.graph, ""):
         if not is_loop(node):
@@ -70,14 +70,14 @@ def _refuse_sequences_in_loops(model: ir.Model, active: Values) -> None:
         found += [
             f"  loop '{path}' {verb} '{value.name}' ({describe(value)})"
             for value, verb in values.items()
-            if value in active and not isinstance(value.type, ir.TensorType)
+            if value in active and isinstance(value.type, ir.OptionalType)
         ]
     if found:
         raise NoGradientError(
-            "The gradient meets sequences or optionals that outlive a trip of a loop:\n"
+            "The gradient meets optionals that outlive a trip of a loop:\n"
             + "\n".join(found)
-            + "\nTheir cotangents would be carried from trip to trip, which is not done yet. "
-            "Collect rows with a scan output of the loop, and read rows of a tensor with Gather."
+            + "\nTheir cotangents would be carried from trip to trip, which is not done. Carry "
+            "what is in them, and a boolean that tells whether it counts."
         )
 
 

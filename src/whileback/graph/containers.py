@@ -26,6 +26,7 @@ __all__ = [
     "is_sequence",
     "mapped",
     "start_map",
+    "without_names",
 ]
 
 Dims = list[int | ir.SymbolicDim]
@@ -147,14 +148,16 @@ def _is_anonymous(dim: int | ir.SymbolicDim) -> bool:
 def _elements(value: ir.Value | None) -> ir.Shape | None:
     """Return the shape of the elements of a sequence.
 
-    A model may give its inputs symbols that mean no more than that a size is not known.
+    A model may give its inputs and outputs symbols that mean no more than that a size is not known.
     """
-    if value is None or value.shape is None or not value.is_graph_input():
-        return None if value is None else value.shape
-    return _without_names(value.shape)
+    if value is None or value.shape is None:
+        return None
+    declared = value.is_graph_input() or value.is_graph_output()
+    return without_names(value.shape) if declared else value.shape
 
 
-def _without_names(shape: ir.Shape | None) -> ir.Shape | None:
+def without_names(shape: ir.Shape | None) -> ir.Shape | None:
+    """Return a shape of elements whose sizes, where not known, may differ from each other."""
     if shape is None:
         return None
     return ir.Shape([dim if isinstance(dim, int) else None for dim in shape])
@@ -208,7 +211,7 @@ def _joined(node: ir.Node) -> list[ir.Shape | None]:
 
 def _made_by_body(node: ir.Node) -> list[ir.Shape | None]:
     """Sizes that only the body knows may differ from element to element."""
-    return [_without_names(value.shape) for value in node.attributes["body"].as_graph().outputs]
+    return [without_names(value.shape) for value in node.attributes["body"].as_graph().outputs]
 
 
 _ELEMENTS: dict[str, Callable[[ir.Node], list[ir.Shape | None]]] = {

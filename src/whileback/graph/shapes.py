@@ -149,8 +149,9 @@ class Shapes:
     def __init__(self, opset_imports: dict[str, int]) -> None:
         registry.collect()
         self._context = ShapeInferenceContext(opset_imports, policy="refine")
-        self._relaxed: set[str] = set()
         self._interface: set[ir.Value] = set()
+        # The symbols for sizes that were seen to change from trip to trip, of all loops.
+        self._changing: set[str] = set()
 
     def reserve(self, graph: ir.Graph) -> None:
         """Keep new symbols apart from those that the graph already uses."""
@@ -257,19 +258,28 @@ class Shapes:
 
     def _infer_loop(self, view: LoopView) -> None:
         """Find shapes of the carried values that every trip keeps, then those of the outputs."""
-        self._start_loop(view)
+        carried = [(carry.input, carry.input.shape) for carry in view.carries]
         declared = [(value, value.shape) for value in _inner_values(view.body)]
+        names = self._start_loop(view)
+        for value, shape in declared:
+            value.shape = rename_symbols(shape, names)
         attempts = 2 + sum(len(carry.input.shape or ()) for carry in view.carries)
+        relaxed: set[str] = set()
         for _ in range(attempts):
             self._infer_nodes(view.body)
-            if not self._relax_carries(view):
+            if not self._relax_carries(view, relaxed):
                 break
+            for value, shape in carried:
+                names |= _only(relaxed, _renamed(shape, value.shape))
             for value, shape in declared:
-                _reset(value, shape)
-        self._finish_loop(view)
+                _reset(value, rename_symbols(shape, names))
+        self._finish_loop(view, relaxed)
 
-    def _start_loop(self, view: LoopView) -> None:
-        """Give the body's inputs the types, shapes and symbols that they have outside."""
+    def _start_loop(self, view: LoopView) -> dict[str, int | ir.SymbolicDim]:
+        """Give the body's inputs the types and shapes that they have outside.
+
+        Returns: what the sizes are that the body has names for.
+        """
         for value, dtype, outside in (
             (view.trip, ir.DataType.INT64, view.limit),
             (view.proceed, ir.DataType.BOOL, view.start),
@@ -286,20 +296,20 @@ class Shapes:
         for value, type_, shape in known:
             declared, value.type = value.shape, value.type or type_
             value.shape = prefer(shape, declared)
-            for inner, actual in zip(declared or (), value.shape or (), strict=False):
-                outer.setdefault("" if isinstance(inner, int) else inner.value or "", actual)
-        outer.pop("", None)
-        for value in _inner_values(view.body):
-            value.shape = rename_symbols(value.shape, outer)
+            outer = _renamed(declared, value.shape) | outer
+        return outer
 
-    def _relax_carries(self, view: LoopView) -> bool:
-        """Forget the dimensions that a trip changes; tell whether there were any."""
+    def _relax_carries(self, view: LoopView, relaxed: set[str]) -> bool:
+        """Forget the dimensions that a trip changes; tell whether there were any.
+
+        Their symbols are added to those that are `relaxed` already.
+        """
         changed = False
         for carry in view.carries:
             before, after = carry.input.shape, carry.output.shape
-            if before is None or self._kept(before, after):
+            if before is None or _kept(before, after, relaxed):
                 continue
-            assumed = dims_if_kept(before, after, self._context.is_generated_symbol)
+            assumed = dims_if_kept(before, after, self._is_unknown)
             if assumed is not None:
                 carry.input.meta[ASSUMED] = True
                 carry.output.shape = assumed
@@ -309,23 +319,19 @@ class Shapes:
             changed = True
             carry.input.shape = self.common(before, after)
             dims = carry.input.shape or ()
-            self._relaxed.update(d.value for d in dims if not isinstance(d, int) and d.value)
+            relaxed.update(d.value for d in dims if not isinstance(d, int) and d.value)
+            self._changing |= relaxed
         return changed
 
-    def _kept(self, before: ir.Shape, after: ir.Shape | None) -> bool:
-        """Tell whether a trip keeps all dimensions but for those that are forgotten already."""
-        if after is None or len(before) != len(after):
-            return False
-        return all(
-            same_dim(m, n) or (not isinstance(m, int) and m.value in self._relaxed)
-            for m, n in zip(before, after, strict=True)
-        )
+    def _is_unknown(self, symbol: str) -> bool:
+        """Tell whether a symbol says no more than that a size is not known."""
+        return self._context.is_generated_symbol(symbol) and symbol not in self._changing
 
-    def _finish_loop(self, view: LoopView) -> None:
+    def _finish_loop(self, view: LoopView, relaxed: set[str]) -> None:
         length = self._length(view)
         for carry in view.carries:
             carry.result.type = carry.result.type or carry.output.type or carry.input.type
-            self._set_shape(carry.result, self._result_shape(carry))
+            self._set_shape(carry.result, self._result_shape(carry, relaxed))
         for scan in view.scan_outputs:
             scan.stack.type = scan.stack.type or scan.row.type
             if scan.row.shape is not None:
@@ -333,14 +339,14 @@ class Shapes:
                 dims.insert(scan.axis % (len(dims) + 1), length)
                 self._set_shape(scan.stack, ir.Shape(dims))
 
-    def _result_shape(self, carry: Carry) -> ir.Shape | None:
+    def _result_shape(self, carry: Carry, relaxed: set[str]) -> ir.Shape | None:
         """After any number of trips, none included: a dimension that changes is a new symbol."""
         shape = carry.input.shape
         if shape is None:
             return None
         return ir.Shape(
             [
-                self.new_dim() if not isinstance(dim, int) and dim.value in self._relaxed else dim
+                self.new_dim() if not isinstance(dim, int) and dim.value in relaxed else dim
                 for dim in shape
             ]
         )
@@ -371,6 +377,29 @@ def _open_dim() -> ir.SymbolicDim:
 def _shape_in_body(value: ir.Value) -> ir.Shape | None:
     """Return the shape of a carried value; trips may add other elements to a sequence."""
     return None if is_sequence(value) else value.shape
+
+
+def _renamed(declared: ir.Shape | None, actual: ir.Shape | None) -> dict[str, int | ir.SymbolicDim]:
+    """Return what the dimensions are that a declared shape has names for."""
+    pairs = zip(declared or (), actual or (), strict=False)
+    return {m.value: n for m, n in pairs if not isinstance(m, int) and m.value}
+
+
+def _only(
+    relaxed: set[str], names: dict[str, int | ir.SymbolicDim]
+) -> dict[str, int | ir.SymbolicDim]:
+    """Return the names of dimensions that a trip changes."""
+    return {k: n for k, n in names.items() if not isinstance(n, int) and n.value in relaxed}
+
+
+def _kept(before: ir.Shape, after: ir.Shape | None, relaxed: set[str]) -> bool:
+    """Tell whether a trip keeps all dimensions but for those that are forgotten already."""
+    if after is None or len(before) != len(after):
+        return False
+    return all(
+        same_dim(m, n) or (not isinstance(m, int) and m.value in relaxed)
+        for m, n in zip(before, after, strict=True)
+    )
 
 
 def _inner_values(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -8,7 +8,6 @@ from tests.caffe2.golden.cases import Arrays, Case, cases, difference
 
 from whileback import compile, names, vjp
 from whileback.caffe2.reading import TensorSpec, read
-from whileback.errors import UnsupportedError
 
 # Some gradients that were recorded are zero.
 pytestmark = pytest.mark.filterwarnings("ignore:No value in of=")
@@ -25,9 +24,6 @@ OTHER = {
     "op_reductions_axes": ({"x115", "x117"}, TIED),
     "op_reductions_ends": ({"x70", "x72", "x144", "x146"}, TIED),
     "op_reductions_rows": ({"x3"}, TIED),
-}
-REFUSED = {
-    "grad_N5_shape_changing": "changes its shape from trip to trip",
 }
 
 
@@ -54,10 +50,6 @@ def gradients(case: Case, wrt: list[str]) -> Arrays:
 def test_gradients_through_loops_and_branches_are_right(case: Case) -> None:
     right = {name.removeprefix("d/"): value for name, value in case.arrays("right.npz").items()}
     wrt = [blob for blob in right if blob in case.arrays("feeds.npz")]
-    if case.name in REFUSED:
-        with pytest.raises(UnsupportedError, match=REFUSED[case.name]):
-            gradients(case, wrt)
-        return
     found = gradients(case, wrt)
     assert wrt == list(right)
     for blob in wrt:

@@ -1,72 +1,58 @@
-"""Buffers that loops write row by row: the rows are stacked, and written once after the loop.
-
-ONNX knows no writing in place: a trip that writes a row of a buffer copies all of it. Where no trip
-reads the buffer, the rows can wait.
-"""
+"""Buffers that loops write row by row: the rows are stacked, and written once after the loop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import copy
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.memory.blocks import with_zeros
-from whileback.gradient.memory.carries import replace_carry
+from whileback.gradient.memory.late import is_read
 from whileback.gradient.rules.controlflow.scattered import in_a_row
-from whileback.gradient.rules.controlflow.tape import stack_of
 from whileback.gradient.rules.controlflow.writes import Write, small_writes
 from whileback.graph.builder import Builder
-from whileback.graph.cleanup import prune
-from whileback.graph.scopes import LoopView, is_standard, loop_view
+from whileback.graph.scopes import Carry, LoopView
 from whileback.graph.shapes import rank, static_shape
 
-__all__ = ["write_after_loops"]
+__all__ = ["writes"]
 
 
-def write_after_loops(op: Builder, loops: Sequence[ir.Node]) -> None:
-    """Let loops, of which the inner ones come last, stack what they write to buffers but not read.
+@dataclass(frozen=True)
+class _Late:
+    """A write to a buffer that no trip reads."""
 
-    `op` is a builder for the graph that the outermost of them are in.
-    """
-    for node in reversed(loops):
-        while (write := next(_only_written(loop_view(node)), None)) is not None:
-            _write_after(op, loop_view(node), write)
+    write: Write
+
+    @property
+    def carry(self) -> Carry:
+        """The buffer."""
+        return self.write.carry
+
+    @property
+    def node(self) -> ir.Node:
+        """The node that writes to it."""
+        return self.write.node
+
+    @property
+    def rows(self) -> list[ir.Value]:
+        """The places, and what is written there."""
+        return [self.write.indices, self.write.updates]
+
+    def result(self, op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:
+        """Emit the buffer as all trips leave it."""
+        return _written(op, self.write, *stacks)
 
 
-def _only_written(view: LoopView) -> Iterator[Write]:
+def writes(view: LoopView) -> Iterator[_Late]:
+    """Yield the writes to buffers that the loop never reads."""
     for write in small_writes(view):
         is_number = write.carry.initial.dtype not in (None, ir.DataType.STRING)
-        if write.replaces and is_number and not _is_read(view.body, write):
-            yield write
-
-
-def _is_read(body: ir.Graph, write: Write) -> bool:
-    """Tell whether anything but the write reads the buffer, which may have copies."""
-    found = [write.carry.input]
-    for value in found:
-        for use in value.uses():
-            copies = is_standard(use.node, "Identity") and use.node.graph is body
-            if copies or (use.node is write.node and use.idx == 0):
-                found.append(use.node.outputs[0])
-            elif not is_standard(use.node, "Shape", "Size"):
-                return True
-    results = [value for value in body.outputs if value in found]
-    return write.node.outputs[0] not in found or results != [write.carry.output]
-
-
-def _write_after(op: Builder, view: LoopView, write: Write) -> None:
-    """Put in the place of a carried buffer stacks of what is written to it."""
-    body = copy(op)
-    body.graph = view.body
-    rows = body.own([write.indices, write.updates])
-    stacks = [stack_of(op, view, row) for row in rows]
-    replace_carry(op, view, write.carry, "written", lambda op: _written(op, write, *stacks))
-    # What asks for the size of the buffer after the write finds it before the loop.
-    write.node.outputs[0].replace_all_uses_with(write.carry.initial)
-    prune(view.body)
+        is_only_written = not is_read(view.body, write.carry, write.node, 0, keeps_shape=True)
+        if write.replaces and is_number and is_only_written:
+            yield _Late(write)
 
 
 def _written(op: Builder, write: Write, indices: ir.Value, updates: ir.Value) -> ir.Value:

@@ -10,8 +10,10 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError, UnsupportedError
 from whileback.gradient.builder import GradientBuilder
-from whileback.gradient.memory.buffers import write_after_loops
+from whileback.gradient.memory.appends import appends
+from whileback.gradient.memory.buffers import writes
 from whileback.gradient.memory.counting import count_ahead
+from whileback.gradient.memory.late import put_off
 from whileback.gradient.memory.marking import ImplicitLoops, mark_implicit
 from whileback.gradient.memory.naming import by_loop
 from whileback.gradient.memory.segments import emit_segments
@@ -57,7 +59,8 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
     cuts = _given(every, loops, said.truncate, "truncate")
     op = GradientBuilder(graph, names, shapes, set())
     capture_unchanged(op, loops)
-    write_after_loops(op, loops)
+    for find in (writes, appends):
+        put_off(op, loops, find)
     # Inner loops first: an outer one may be copied.
     for node in reversed(loops):
         for piece in _truncate(op, node, cuts[node]) if node in cuts else [node]:

@@ -6,7 +6,6 @@ import onnx_ir as ir
 import pytest
 from tests.judge import assert_gradient, parse
 
-from whileback.errors import UnsupportedError
 from whileback.gradient import vjp
 from whileback.graph.scopes import branches, walk
 
@@ -162,37 +161,6 @@ def test_a_random_draw_in_a_loop_is_kept() -> None:
 
     got = compile(vjp(parse(text), ["y"], ["x"]))(M=3, x=[1.0, 2.0], y_grad=[1.0, 10.0])
     assert got["x_grad"] == pytest.approx(got["draws"].prod(axis=0) * [1.0, 10.0])
-
-
-def test_a_carried_value_that_grows_is_refused_by_name() -> None:
-    text = """(int64 M, float[N] x) => (float[K] y) {
-      y = Loop(M, , x) <body = b (int64 i, bool c, float[P] v) => (bool go, float[Q] w) {
-        go = Identity(c)
-        w = Concat<axis = 0>(v, v)
-      }>
-    }"""
-    with pytest.raises(UnsupportedError) as caught:
-        vjp(parse(text), ["y"], ["x"])
-    assert "Carried value 'v' of loop 'Loop' changes its shape from trip to trip" in str(
-        caught.value
-    )
-
-
-def test_a_carried_value_whose_rank_grows_is_refused_by_name() -> None:
-    text = """(int64 M, float[2] x) => (float[2] y) {
-      zero = Constant<value = float {0}>()
-      y = Loop(M, , zero) <body = b (int64 i, bool c, float[] v) => (bool go, float[] w) {
-        go = Identity(c)
-        w = Add(v, x)
-      }>
-    }"""
-    with pytest.raises(UnsupportedError) as caught:
-        vjp(parse(text), ["y"], ["x"])
-    assert str(caught.value) == (
-        "Carried value 'v' of loop 'Loop' changes its shape from trip to trip (FLOAT[] to "
-        "FLOAT[?]). Such loops are not differentiated yet: carry a buffer of fixed size, or "
-        "collect rows with a scan output instead."
-    )
 
 
 def test_new_sizes_are_not_taken_for_those_of_an_earlier_gradient() -> None:

@@ -25,6 +25,7 @@ def emit_reverse_loop(
     rows: list[Row],
     written: Sequence[Written],
     count: ir.Value,
+    varies: bool = False,
 ) -> Stacks:
     """Emit the reverse loop; return its states after the last trip, and the written stacks.
 
@@ -35,11 +36,13 @@ def emit_reverse_loop(
         rows: stacks read.
         written: stacks written.
         count: the number of trips, INT64[1].
+        varies: whether carried values change their shape, or are no tensors.
 
-    ONNX Runtime refuses a `Scan` whose body has outputs of unknown rank.
+    A `Scan` cannot carry such values, and ONNX Runtime refuses one whose body has outputs of
+    unknown rank.
     """
     outputs = [state.output for state in states] + [each.value for each in written]
-    if any(rank(value) is None for value in (*outputs, *(row.value for row in rows))):
+    if varies or any(rank(value) is None for value in (*outputs, *(row.value for row in rows))):
         return _emit_loop(op, body, states, rows, written, count)
     if not rows:
         numbers = op.arange(count)

@@ -59,8 +59,10 @@ class _Chooser:
         given: set[ir.Value],
         varying: set[ir.Value],
         once: bool,
+        may_pad: bool,
     ) -> None:
         self.op = op
+        self.may_pad = may_pad
         self.surfaced = set(op.drawn.values())
         self.order = {node: index for index, node in enumerate(body)}
         self.inside = set(definitions(body))
@@ -69,6 +71,7 @@ class _Chooser:
         self.kept: dict[ir.Value, None] = {}
         self.again: set[ir.Node] = set()
         self.invariant = self._invariant_nodes(body) if once else set()
+        self.bound = _bound_to_containers(body)
 
     def _invariant_nodes(self, body: ir.Graph) -> set[ir.Node]:
         found: set[ir.Node] = set()
@@ -96,10 +99,16 @@ class _Chooser:
         if node is not None and not drawn and (self._is_again(node, value) or not is_tensor):
             self.again.add(node)
             return [*self._drawn_for(node), *reversed(list(filter(None, operands(node))))]
-        if value in self.varying or not is_tensor:
-            raise UnsupportedError(_cannot_keep_draws(value) if drawn else _cannot_keep(value))
-        self.kept[value] = None
+        if drawn and value in self.varying:
+            raise UnsupportedError(_cannot_keep_draws(value))
+        self._keep(value)
         return []
+
+    def _keep(self, value: ir.Value) -> None:
+        is_hard = value in self.varying or not isinstance(value.type, ir.TensorType)
+        if (is_hard and not self.may_pad) or isinstance(value.type, ir.OptionalType):
+            raise UnsupportedError(_cannot_keep(value))
+        self.kept[value] = None
 
     def _is_drawn(self, node: ir.Node, value: ir.Value) -> bool:
         """Tell whether the value is what a node draws, or tells what is drawn inside of it."""
@@ -118,6 +127,8 @@ class _Chooser:
         return drawn
 
     def _is_again(self, node: ir.Node, value: ir.Value) -> bool:
+        if node in self.bound:
+            return False
         return node in self.invariant or value in self.varying or self._is_cheap(node, CHAIN)
 
     def _is_cheap(self, node: ir.Node, chain: int) -> bool:
@@ -147,6 +158,7 @@ def choose_frames(
     varying: set[ir.Value],
     *,
     once: bool = True,
+    may_pad: bool = False,
 ) -> Frames:
     """Decide, for all that the way back reads, what is kept and what is computed again.
 
@@ -157,11 +169,12 @@ def choose_frames(
         given: values that the way back has anyway: the trip number, rows of scan inputs.
         varying: values whose shape changes from trip to trip; they cannot be stacked.
         once: whether what depends on captured values alone is computed again, once for all trips.
+        may_pad: whether what varies may be kept all the same, filled up to one size.
 
     Raises:
         UnsupportedError: if a value that must be kept has no constant shape.
     """
-    chooser = _Chooser(op, body, given, varying, once)
+    chooser = _Chooser(op, body, given, varying, once, may_pad)
     for value in needed:
         chooser.obtain(value)
     again = sorted(chooser.again, key=lambda node: chooser.order[node])
@@ -170,6 +183,17 @@ def choose_frames(
         again=[node for node in again if node not in chooser.invariant],
         outside=[node for node in again if node in chooser.invariant],
     )
+
+
+def _bound_to_containers(body: ir.Graph) -> set[ir.Node]:
+    """Return the nodes that cannot run again without a sequence that the loop carries."""
+    found: set[ir.Node] = set()
+    held = {value for value in body.inputs if not isinstance(value.type, ir.TensorType)}
+    for node in body:
+        if not held.isdisjoint(operands(node)):
+            found.add(node)
+            held.update(v for v in node.outputs if not isinstance(v.type, ir.TensorType))
+    return found
 
 
 def _cannot_keep_draws(value: ir.Value) -> str:
@@ -184,8 +208,7 @@ def _cannot_keep_draws(value: ir.Value) -> str:
 
 def _cannot_keep(value: ir.Value) -> str:
     return (
-        f"Value '{value.name}' ({describe(value)}) in a loop's body changes its shape from trip to "
-        "trip, or is no tensor, and the gradient needs it from every trip. Such values cannot be "
-        "kept yet: give it a fixed shape (pad it, with its length beside it), or collect rows with "
-        "a scan output instead."
+        f"The gradient needs value '{value.name}' ({describe(value)}) from every trip of a loop, "
+        "and an optional cannot be kept. Carry what is in it, and a boolean that tells whether it "
+        "counts."
     )

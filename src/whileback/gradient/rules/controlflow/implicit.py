@@ -26,9 +26,9 @@ import onnx_ir as ir
 from whileback.errors import UnsupportedError
 from whileback.gradient.activity import dependents
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
-from whileback.gradient.rules.controlflow.reverse_body import refuse_changing_shapes
 from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.gradient.rules.controlflow.trips import count_trips, is_true, may_make_no_trip
+from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.constants import known_ints
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.origin import ORIGIN, source
@@ -42,7 +42,7 @@ from whileback.graph.scopes import (
     subgraphs,
     walk_graphs,
 )
-from whileback.graph.shapes import HALVES
+from whileback.graph.shapes import HALVES, describe
 
 __all__ = ["ImplicitLoop", "Mark", "mark_of", "set_mark"]
 
@@ -294,4 +294,15 @@ def _refuse(loop: ImplicitLoop) -> None:
                 "trip, so that there is none. Draw before the loop, or leave the loop out of "
                 "implicit=."
             )
-    refuse_changing_shapes(view, [solved, *loop.others])
+    _refuse_changing_shapes(view, [solved, *loop.others])
+
+
+def _refuse_changing_shapes(view: LoopView, carries: list[Carry]) -> None:
+    varying = shape_varies(view)
+    for carry in carries:
+        if carry.input in varying:
+            raise UnsupportedError(
+                f"Carried value '{carry.input.name}' of loop '{view.node.name}' changes its shape "
+                f"from trip to trip ({describe(carry.initial)} to {describe(carry.output)}), so "
+                "that there is no solution: leave the loop out of implicit=."
+            )

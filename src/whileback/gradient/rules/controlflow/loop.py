@@ -17,9 +17,11 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.controlflow.draws import run_again, surface_draws
 from whileback.gradient.rules.controlflow.emission import emit_reverse_loop
-from whileback.gradient.rules.controlflow.frames import PLAN, Plan, choose_frames
+from whileback.gradient.rules.controlflow.frames import PLAN, Frames, Plan, choose_frames
 from whileback.gradient.rules.controlflow.guard import guard
 from whileback.gradient.rules.controlflow.implicit import ImplicitLoop, mark_of
+from whileback.gradient.rules.controlflow.packed import pack, unpack
+from whileback.gradient.rules.controlflow.padded import pad, unpad
 from whileback.gradient.rules.controlflow.products import Product, postponed
 from whileback.gradient.rules.controlflow.reverse import (
     Row,
@@ -36,6 +38,7 @@ from whileback.gradient.rules.controlflow.trips import (
 from whileback.gradient.rules.controlflow.undoing import Undo, prepare_undo
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.cleanup import CHECK, prune
+from whileback.graph.containers import is_sequence
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import Carry, LoopView, captures, loop_view, operands, walk
@@ -90,25 +93,46 @@ class _ReverseLoop:
         self.received = received
         if not op.in_loop:
             surface_draws(op, view.body)
-        self.body = ReverseBody(op, view, received)
+        varying = shape_varies(view, set(op.drawn.values()))
+        self.body = ReverseBody(op, view, received, varying)
         self.graph = self.body.op.graph
+        # What was moved into the forward body since may vary as well.
+        self.varying = shape_varies(view, set(op.drawn.values()))
         self.following = self.body.following()
         rest = [value for value in self.body.residuals() if value not in self.following]
+        self.frames = self._choose_frames(rest)
+        self.undone = self._undone(rest)
+        kept = [*self.frames.kept, *(value for undo in self.undone for value in undo.values)]
+        self._note(kept)
+        hard = [value for value in self.frames.kept if value in self.varying]
+        self.packed = pack(op, view, [value for value in hard if is_sequence(value)])
+        parts = [part for each in self.packed for part in each.parts]
+        self.padded = pad(op, view, [v for v in (*hard, *parts) if not is_sequence(v)])
+        self.stacks = {value: stack_of(op, view, value) for value in self._stacked(kept)}
+        self.count = count_trips(op, view)
+
+    def _choose_frames(self, rest: list[ir.Value]) -> Frames:
+        view, again = self.view, set(self.varying)
         given = {scan.row for scan in view.scan_inputs} | ({view.trip} if view.trip else set())
         given.update(*(write.versions for write in self.body.buffers))
-        varying = shape_varies(view, set(op.drawn.values()))
         plan: Plan | None = view.node.meta.get(PLAN)
         if plan is not None and plan.recompute:
             stacked = {scan.row for scan in view.scan_outputs if not (scan.axis or scan.reverse)}
-            varying |= {v for each in view.body for v in each.outputs if v not in stacked}
-        self.frames = choose_frames(op, view.body, rest, given, varying)
-        self.undone = self._undone(rest)
-        kept = [*self.frames.kept, *(value for undo in self.undone for value in undo.values)]
+            again |= {v for each in view.body for v in each.outputs if v not in stacked}
+        return choose_frames(self.op, view.body, rest, given, again, may_pad=True)
+
+    def _note(self, kept: list[ir.Value]) -> None:
+        """Say at the forward loop what it keeps."""
+        plan: Plan | None = self.view.node.meta.get(PLAN)
         if plan is not None:
             text = ", ".join(f"{v.name} {describe(v)}" for v in kept) or "nothing"
-            view.node.metadata_props[MEMORY] = f"{plan.reason}; a trip keeps {text}"
-        self.stacks = {value: stack_of(op, view, value) for value in kept}
-        self.count = count_trips(op, view)
+            self.view.node.metadata_props[MEMORY] = f"{plan.reason}; a trip keeps {text}"
+
+    def _stacked(self, kept: list[ir.Value]) -> list[ir.Value]:
+        """Return the values of the body that become rows of stacks."""
+        parts = [part for each in self.padded for part in (each.row, each.shape)]
+        filled = {each.value for each in self.padded} | {each.value for each in self.packed}
+        return [value for value in dict.fromkeys([*kept, *parts]) if value not in filled]
 
     def _undone(self, needed: list[ir.Value]) -> list[Undo]:
         """Return how to undo writes to the buffers that are read on the way back."""
@@ -148,7 +172,7 @@ class _ReverseLoop:
         undone = [
             undo.emit(self.body.op, self.body.like(undo.after, "row")) for undo in self.undone
         ]
-        staying = [*self.body.cotangents, *(state.input for state in undone)]
+        staying = [*self.body.carried, *(state.input for state in undone)]
         known = take_out(op, self.graph, self._rows(op), staying)
         stacks = {value: row.stack for value, row in known.items() if row.is_in_order}
         carried, rows, summed, factors = self._split_outputs()
@@ -207,24 +231,21 @@ class _ReverseLoop:
         prune(self.graph)
         read = set(results)
         rows = [row for value, row in known.items() if value.uses() or value in read]
-        return emit_reverse_loop(op, self.body.op, states, rows, written, self.count)
+        varies = any(carry.input in self.varying for carry in self.body.carries)
+        varies |= any(is_sequence(value) for value in self.body.sums)
+        return emit_reverse_loop(op, self.body.op, states, rows, written, self.count, varies)
 
     def _states(
         self, op: GradientBuilder, carried: list[ir.Value], summed: list[ir.Value]
     ) -> list[State]:
         """Return what the reverse loop carries: cotangents, and sums over trips, at least FLOAT."""
         body = self.body
-        states = [
-            State(self._start(op, carry), value, output)
-            for carry, value, output in zip(body.carries, body.cotangents, carried, strict=True)
+        starts = [self._start(op, carry) for carry in body.carries]
+        starts += [
+            op.zeros_like(captured, _FLOAT if captured.dtype in HALVES else None)
+            for captured in body.sums
         ]
-        for captured, term in zip(body.sums, summed, strict=True):
-            start = op.zeros_like(captured, _FLOAT if captured.dtype in HALVES else None)
-            total = body.like(captured, "sum")
-            total.type = start.type
-            added = body.op.Add(total, body.op.cast(term, start))
-            states.append(State(start, total, added))
-        return states
+        return list(map(State, starts, body.carried, [*carried, *summed]))
 
     def _totals(
         self,
@@ -241,7 +262,7 @@ class _ReverseLoop:
         for captured, product in products:
             term = _finish(op, product, stacks)
             earlier = totals.get(captured)
-            totals[captured] = term if earlier is None else op.Add(earlier, term)
+            totals[captured] = term if earlier is None else op.plus(earlier, term)
         return [totals[captured] for captured in self.body.captured]
 
     def _rows(self, op: GradientBuilder) -> list[Row]:
@@ -273,6 +294,23 @@ class _ReverseLoop:
         if again and first is not None:
             self.graph.insert_before(first, again)
         for old, new in replaced.items():
+            replace_uses(old, new, users)
+        self._unpad()
+
+    def _unpad(self) -> None:
+        """Let the body make values out of rows in which they were filled up."""
+        users, inside = set(walk(self.graph)), self.op.inside("unpad")
+        found: ValueMap = {}
+        for each in reversed(self.padded):
+            found[each.value] = unpad(inside, each, found.get(each.shape, each.shape))
+        for sequence in self.packed:
+            found[sequence.value] = unpack(inside, *(found[part] for part in sequence.parts))
+        nodes = list(inside.graph)
+        inside.graph.remove(nodes)
+        first = next(iter(self.graph), None)
+        if first is not None:
+            self.graph.insert_before(first, nodes)
+        for old, new in found.items():
             replace_uses(old, new, users)
 
 

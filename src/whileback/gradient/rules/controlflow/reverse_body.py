@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from whileback.errors import UnsupportedError
 from whileback.gradient.activity import carries_reached
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.rules.controlflow.frames import residuals
@@ -18,14 +17,16 @@ from whileback.gradient.rules.controlflow.products import (
     summed,
 )
 from whileback.gradient.rules.controlflow.reverse import Row
+from whileback.gradient.rules.controlflow.structure import move_forward
 from whileback.gradient.rules.controlflow.tape import behind_identity, replace_uses
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.gradient.rules.controlflow.writes import small_writes
 from whileback.graph.cleanup import prune
+from whileback.graph.containers import is_sequence, without_names
 from whileback.graph.scopes import Carry, LoopView, ScanInput, captures, is_standard, operands, walk
-from whileback.graph.shapes import describe
+from whileback.graph.shapes import HALVES
 
-__all__ = ["ReverseBody", "refuse_changing_shapes"]
+__all__ = ["ReverseBody"]
 
 
 class ReverseBody:
@@ -37,42 +38,63 @@ class ReverseBody:
     """
 
     def __init__(
-        self, op: GradientBuilder, view: LoopView, received: dict[ir.Value, ir.Value]
+        self,
+        op: GradientBuilder,
+        view: LoopView,
+        received: dict[ir.Value, ir.Value],
+        varying: set[ir.Value],
     ) -> None:
         self.view = view
+        self.varying = varying
         self.op = op.inside(f"{view.node.name}/grad/body")
         self.op.in_loop = True
         self.buffers = small_writes(view)
         reached = carries_reached(view, set(received), op.active)
         self.carries = [view.carries[index] for index in reached]
-        refuse_changing_shapes(view, self.carries)
-        self.cotangents = [self.cotangent_of(carry.input) for carry in self.carries]
+        self.cotangents = [self._carried_cotangent(carry) for carry in self.carries]
         self.rows = [
             Row(self.cotangent_of(scan.row), received[scan.stack], scan.axis, not scan.reverse)
             for scan in view.scan_outputs
             if scan.stack in received
         ]
         known = self._differentiate(received)
-        self.varying = shape_varies(view, set(op.drawn.values()), self.op.graph)
+        self.varying = self._varying()
         self._take_sizes_from_before_the_loop()
         self.inputs: list[ScanInput] = [s for s in view.scan_inputs if s.row in known]
         self.captured = [u for u in captures(view.body) if u in known and u in op.active]
         # What is computed once, before the loop.
         self.fixed: list[ir.Node] = []
         self.sums: list[ir.Value] = []
+        # What the sums are before the trip; the body's outputs are what they are after it.
+        self.totals: list[ir.Value] = []
         self.products: list[tuple[ir.Value, Product]] = []
         self._gather_results(known)
         self._split_sums()
+        cotangents = [*self.carried, *(row.value for row in self.rows)]
+        move_forward(self.op.graph, cotangents, view.body, varying)
+
+    @property
+    def carried(self) -> list[ir.Value]:
+        """Return what the body will carry: cotangents, then sums."""
+        return [*self.cotangents, *self.totals]
 
     def like(self, value: ir.Value, suffix: str) -> ir.Value:
         """Return a new value of the same type and shape, to become an input of the body."""
         name = self.op.names.fresh(f"{value.name}_{suffix}")
-        return ir.Value(name=name, type=value.type, shape=value.shape)
+        shape = without_names(value.shape) if is_sequence(value) else value.shape
+        return ir.Value(name=name, type=value.type, shape=shape)
 
     def cotangent_of(self, value: ir.Value) -> ir.Value:
         """Return a new value that stands for the cotangent of a value."""
         cotangent = self.like(value, "grad")
         cotangent.type = self.op.cotangent_type(value)
+        return cotangent
+
+    def _carried_cotangent(self, carry: Carry) -> ir.Value:
+        """Return what stands for the cotangent of a carried value after the trip."""
+        cotangent = self.cotangent_of(carry.input)
+        if carry.input in self.varying and not is_sequence(carry.input):
+            cotangent.shape = carry.output.shape
         return cotangent
 
     def residuals(self) -> list[ir.Value]:
@@ -88,7 +110,7 @@ class ReverseBody:
         return {
             value: carry
             for carry in self.view.carries
-            if carry.input in needed
+            if carry.input in needed and carry.input not in self.varying
             for value in (carry.output, behind_identity(carry.output))
             if value in needed and value.producer() is not None
         }
@@ -106,6 +128,12 @@ class ReverseBody:
         self.op.origin = self.view.node
         return known
 
+    def _varying(self) -> set[ir.Value]:
+        """Return the values of both bodies whose shape changes from trip to trip."""
+        pairs = zip(self.carries, self.cotangents, strict=True)
+        given = [cotangent for carry, cotangent in pairs if carry.input in self.varying]
+        return shape_varies(self.view, set(self.op.drawn.values()), self.op.graph, given)
+
     def _take_sizes_from_before_the_loop(self) -> None:
         """Let no carried value be kept for its size alone."""
         for carry in self.view.carries:
@@ -117,11 +145,15 @@ class ReverseBody:
 
     def _gather_results(self, known: Cotangents) -> None:
         carried = [
-            known[carry.input] if carry.input in known else self.op.zeros_like(value)
+            known[carry.input] if carry.input in known else self._zeros(carry, value)
             for carry, value in zip(self.carries, self.cotangents, strict=True)
         ]
         rows = [known[scan.row] for scan in self.inputs]
         self._set_results([*carried, *rows, *(known[u] for u in self.captured)])
+
+    def _zeros(self, carry: Carry, cotangent: ir.Value) -> ir.Value:
+        """Return the cotangent of a carried value that the body does not read."""
+        return self.op.zeros_like(carry.input if carry.input in self.varying else cotangent)
 
     def _set_results(self, values: Sequence[ir.Value]) -> None:
         """Make these the body's outputs, each a value of its own, and prune the rest."""
@@ -140,7 +172,7 @@ class ReverseBody:
         whole = self.varying.union(*(write.versions for write in self.buffers))
         split = [split_products(total, bodies, whole) for total in outputs[first:]]
         stacked = {behind_identity(f) for products, _ in split for p in products for f in p.factors}
-        totals = []
+        added = []
         for captured, (products, terms) in zip(self.captured, split, strict=True):
             later = [term for term in terms if behind_identity(term) in stacked]
             products += [summed(term) for term in later]
@@ -148,9 +180,18 @@ class ReverseBody:
             total = self.op.add(*(term for term in terms if term not in later))
             if total is not None:
                 self.sums.append(captured)
-                totals.append(total)
+                self.totals.append(self._sum_of(captured))
+                added.append(self.op.plus(self.totals[-1], self.op.cast(total, self.totals[-1])))
         factors = [factor for _, product in self.products for factor in product.factors]
-        self._set_results([*outputs[:first], *totals, *factors])
+        self._set_results([*outputs[:first], *added, *factors])
+
+    def _sum_of(self, captured: ir.Value) -> ir.Value:
+        """Return what stands for a sum over trips, which is made in FLOAT at least."""
+        total = self.like(captured, "sum")
+        total.type = self.op.cotangent_type(captured)
+        if captured.dtype in HALVES and not is_sequence(captured):
+            total.type = ir.TensorType(ir.DataType.FLOAT)
+        return total
 
     def _take_out_fixed(self, bodies: Bodies) -> None:
         """Take out the nodes that read nothing of a trip, such as sizes of captured values."""
@@ -161,20 +202,3 @@ class ReverseBody:
                 continue
             self.op.graph.remove(node)
             self.fixed.append(node)
-
-
-def refuse_changing_shapes(view: LoopView, carries: list[Carry]) -> None:
-    """Refuse carried values whose shape changes from trip to trip.
-
-    Raises:
-        UnsupportedError: one of these does.
-    """
-    varying = shape_varies(view)
-    for carry in carries:
-        if carry.input in varying:
-            raise UnsupportedError(
-                f"Carried value '{carry.input.name}' of loop '{view.node.name}' changes its shape "
-                f"from trip to trip ({describe(carry.initial)} to {describe(carry.output)}). Such "
-                "loops are not differentiated yet: carry a buffer of fixed size, or collect rows "
-                "with a scan output instead."
-            )

@@ -94,7 +94,7 @@ class _Variation:
 
     def _is_fixed(self, value: ir.Value) -> bool:
         """Tell whether all dimensions are numbers, or computed from sizes outside the loop."""
-        if value.shape is None:
+        if value.shape is None or not isinstance(value.type, ir.TensorType):
             return False
         dims = [dim for dim in value.shape if not isinstance(dim, int)]
         return all(dim.value and set(SYMBOL.findall(dim.value)) <= self.symbols for dim in dims)
@@ -128,11 +128,15 @@ def _outer_symbols(view: LoopView) -> set[str]:
 
 
 def shape_varies(
-    view: LoopView, drawn: Collection[ir.Value] = (), after: Iterable[ir.Node] = ()
+    view: LoopView,
+    drawn: Collection[ir.Value] = (),
+    after: Iterable[ir.Node] = (),
+    given: Iterable[ir.Value] = (),
 ) -> set[ir.Value]:
     """Return the values of the body whose shape may differ between two trips.
 
-    Also of the nodes `after` it, such as those of its gradient.
+    Also of the nodes `after` it, such as those of its gradient, which read values that are `given`
+    and vary.
 
     Of an inner loop the stacks count as such, however often it runs, but for those of what is
     `drawn`: all others can be had by running it again.
@@ -142,6 +146,7 @@ def shape_varies(
     """
     variation = _Variation(view, drawn)
     variation.run(view)
+    variation.shapes.update(given)
     for node in after:
         variation.visit(node)
     return variation.shapes

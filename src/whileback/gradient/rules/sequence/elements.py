@@ -25,8 +25,11 @@ def sequence_construct(op: GradientBuilder, node: ir.Node, dS: ir.Value) -> Sequ
 def sequence_at(op: GradientBuilder, node: ir.Node, dT: ir.Value) -> ir.Value:
     """T is an element of S, so dS is dT there and zeros elsewhere."""
     S, position = required(node), required(node, 1)
-    rest = op.SequenceErase(op.zeros_like(S), position)
-    return op.SequenceInsert(rest, dT, _put_back_at(op, S, position))
+    dS = _with_element(op, op.zeros_like(S), position, dT)
+    op.additions[dS] = lambda op, S: _with_element(
+        op, S, position, op.Add(op.SequenceAt(S, position), dT)
+    )
+    return dS
 
 
 @rule("SequenceInsert", narrow=True)
@@ -48,10 +51,27 @@ def sequence_erase(op: GradientBuilder, node: ir.Node, dR: ir.Value) -> ir.Value
 def concat_from_sequence(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y is the elements of S one behind another, so dS is dY taken apart."""
     S, axis = required(node), node.attributes["axis"].as_int()
-    if node.attributes.get_int("new_axis", 0):
-        return op.SplitToSequence(dY, axis=axis, keepdims=0)
+    new_axis = node.attributes.get_int("new_axis", 0)
+    sizes = None if new_axis else _sizes(op, S, axis)
+
+    def apart(op: GradientBuilder, dY: ir.Value) -> ir.Value:
+        return op.SplitToSequence(dY, sizes, axis=axis, keepdims=None if sizes else 0)
+
+    def add(op: GradientBuilder, S: ir.Value) -> ir.Value:
+        return apart(op, op.Add(op.ConcatFromSequence(S, axis=axis, new_axis=new_axis), dY))
+
+    dS = apart(op, dY)
+    op.additions[dS] = add
+    return dS
+
+
+def _sizes(op: GradientBuilder, S: ir.Value, axis: int) -> ir.Value:
+    """Return the sizes of the elements of a sequence along an axis: a list, or one for all."""
+    size = None if S.shape is None else S.shape[axis]
+    if isinstance(size, int) and size:
+        return op.constant(size, ir.DataType.INT64)
     sizes = mapped(op, [S], lambda inside, X: _size(inside, X, axis), "sizes")
-    return op.SplitToSequence(dY, op.ConcatFromSequence(sizes, axis=0), axis=axis)
+    return op.ConcatFromSequence(sizes, axis=0)
 
 
 @rule("SplitToSequence", narrow=True)
@@ -95,6 +115,14 @@ def _inserted_at(op: GradientBuilder, position: ir.Value | None) -> Operand:
         return known[0] if known[0] >= 0 else known[0] - 1
     where = op.cast(position, ir.DataType.INT64)
     return op.Where(op.Less(where, 0), op.Sub(where, 1), where)
+
+
+def _with_element(
+    op: GradientBuilder, S: ir.Value, position: ir.Value, element: ir.Value
+) -> ir.Value:
+    """Return a sequence with another element in one place."""
+    rest = op.SequenceErase(S, position)
+    return op.SequenceInsert(rest, element, _put_back_at(op, S, position))
 
 
 def _put_back_at(op: GradientBuilder, S: ir.Value, position: ir.Value | None) -> Operand:
