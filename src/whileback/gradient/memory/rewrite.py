@@ -25,6 +25,7 @@ from whileback.gradient.rules.controlflow.frames import PLAN
 from whileback.gradient.rules.controlflow.implicit import mark_of
 from whileback.gradient.rules.controlflow.tape import hand_over
 from whileback.gradient.rules.controlflow.trips import count_trips
+from whileback.graph.builder import Builder
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN
 from whileback.graph.randomness import draws
@@ -57,7 +58,7 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
     loops = [node for node in every if mark_of(node) is None]
     strategies: dict[ir.Node, Strategy] = _given(every, loops, said.memory, "memory")
     cuts = _given(every, loops, said.truncate, "truncate")
-    op = GradientBuilder(graph, names, shapes, set())
+    op = Builder(graph, names, shapes)
     capture_unchanged(op, loops)
     for find in (writes, appends):
         put_off(op, loops, find)
@@ -88,7 +89,7 @@ def _given(
     return found
 
 
-def _truncate(op: GradientBuilder, node: ir.Node, trips: int) -> Sequence[ir.Node]:
+def _truncate(op: Builder, node: ir.Node, trips: int) -> Sequence[ir.Node]:
     """Let no gradient flow over more than so many trips; return the loops that run them."""
     check_truncation(trips)
     view = loop_view(node)
@@ -107,7 +108,7 @@ def _truncate(op: GradientBuilder, node: ir.Node, trips: int) -> Sequence[ir.Nod
     return pieces
 
 
-def _choose_memory(op: GradientBuilder, node: ir.Node, strategy: Strategy | None) -> None:
+def _choose_memory(op: Builder, node: ir.Node, strategy: Strategy | None) -> None:
     """Do what a strategy, or the default, means for a loop."""
     chosen = plan(loop_view(node), strategy)
     node.meta[PLAN] = chosen
@@ -126,7 +127,7 @@ def _choose_memory(op: GradientBuilder, node: ir.Node, strategy: Strategy | None
 
 
 def _replace(
-    op: GradientBuilder,
+    op: Builder,
     node: ir.Node,
     role: str,
     emit: Callable[[GradientBuilder, ir.Node, ir.Value], Sequence[ir.Value]],
@@ -138,8 +139,9 @@ def _replace(
     around, outputs = node.graph, list(node.outputs)
     assert isinstance(around, ir.Graph)
     readers = [(value, list(value.uses())) for value in outputs]
-    apart = op.inside(role)
-    apart.origin, apart.role, apart.drawn = node, role, {}
+    apart = GradientBuilder(op.graph, op.names, op.shapes, set()).inside(role)
+    apart.share_constants(op)
+    apart.origin, apart.role = node, role
     if draws(node):
         count, replaced = _with_same_draws(apart, node)
     else:
