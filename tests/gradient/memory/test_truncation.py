@@ -240,6 +240,46 @@ def test_in_a_branch() -> None:
         np.testing.assert_allclose(gradient, slope, rtol=1e-12)
 
 
+GROWING = """(int64 M, double[2] x) => (double[N] y) {
+  y = Loop(M, , x) <body = b (int64 i, bool c, double[K] v) => (bool d, double[L] u) {
+    d = Identity(c)
+    h = Sin(v)
+    u = Concat<axis = 0>(h, x)
+  }>
+}"""
+SEQUENCE = """(int64 M, double[2] x) => (double[N] y) {
+  start = SequenceConstruct(x)
+  q = Loop(M, , start)
+      <body = b (int64 i, bool c, seq(double[2]) v) => (bool d, seq(double[2]) u) {
+    d = Identity(c)
+    last = Constant<value_int = -1>()
+    h = SequenceAt(v, last)
+    k = Mul(h, x)
+    u = SequenceInsert(v, k)
+  }>
+  y = ConcatFromSequence<axis = 0>(q)
+}"""
+
+
+@pytest.mark.parametrize(("trips", "kept"), [(2, 2), (3, 3), (4, 5), (7, 5)])
+def test_values_that_grow(trips: int, kept: int) -> None:
+    """Of x, sin x, sin sin x … those that the last trips have appended have a gradient."""
+    run = compile(vjp(parse(GROWING), "y", "x", truncate=trips))(M=4, x=X, y_grad=np.ones(10))
+    slope, value, expected = np.ones(2), X, np.zeros(2)
+    for _ in range(kept):
+        expected, slope, value = expected + slope, slope * np.cos(value), np.sin(value)
+    np.testing.assert_allclose(run["x_grad"], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("trips", "frozen"), [(1, 4), (2, 3), (3, 2), (4, 0), (7, 0)])
+def test_sequences(trips: int, frozen: int) -> None:
+    """Of x, x² … x⁵ the first ones are frozen, and in the others they are."""
+    run = compile(vjp(parse(SEQUENCE), "y", "x", truncate=trips))(M=4, x=X, y_grad=np.ones(10))
+    powers = range(frozen + 1, 6)
+    expected = sum((power - frozen) * X ** (power - 1) for power in powers)
+    np.testing.assert_allclose(run["x_grad"], expected, rtol=1e-12)
+
+
 def test_draws_are_the_same_in_both_directions() -> None:
     text = """(int64 M, float[2] x) => (float[2] y, float[T,2] s) {
       y, s = Loop(M, , x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -371,6 +372,21 @@ def test_what_is_no_solution_is_refused(text: str, of: str, expected: str) -> No
     with pytest.raises(UnsupportedError) as error:
         vjp(parse(text), of, ["x", "p0"], implicit={"y": "z"})
     assert str(error.value) == expected
+
+
+def test_what_grows_is_refused() -> None:
+    text = """(int64 M, float[2] x) => (float[N] y) {
+      y = Loop(M, , x) <body = b (int64 i, bool c, float[K] z) => (bool d, float[L] u) {
+        d = Identity(c)
+        u = Concat<axis = 0>(z, x)
+      }>
+    }"""
+    with pytest.raises(UnsupportedError) as error:
+        vjp(parse(text), "y", "x", implicit={"y": "z"})
+    assert re.sub(r"_d\d+", "K", str(error.value)) == (
+        "Carried value 'z' of loop 'Loop' changes its shape from trip to trip (FLOAT[2] to "
+        "FLOAT[K + 2]), so that there is no solution: leave the loop out of implicit=."
+    )
 
 
 def test_rows_that_are_read_are_refused() -> None:
