@@ -35,6 +35,7 @@ lint: setup
 
 bench: setup
 	$(BIN)/python benchmarks/loops.py
+	$(BIN)/python benchmarks/rows.py
 	$(BIN)/python benchmarks/lstm.py
 	$(BIN)/python benchmarks/generation.py
 

@@ -1,7 +1,7 @@
 """What a trip costs that reads or writes a row, at T trips and at 4·T.
 
-Prints, for each of the four loops, the microseconds per trip of the model and of the model with its
-gradient, and how much higher the gradient brings the peak of memory, all in processes of their own.
+Prints, for each of the four loops, the CPU microseconds per trip of the model and of the model with
+its gradient, and how much higher that brings the peak of memory, all in processes of their own.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def run(model: ir.Model, inputs: dict[str, np.ndarray]) -> tuple[dict[str, np.nd
     """Return the outputs, the seconds of the faster of two runs, and the peak of memory in KiB."""
     compiled, seconds = whileback.compile(model, threads=1), []
     for _ in range(2):
-        start = time.perf_counter()
+        start = time.process_time()
         outputs = compiled(inputs)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return outputs, min(seconds), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

@@ -92,3 +92,20 @@ def test_values_exchanged_by_two_carries_stay() -> None:
     assert_gradient(text, ["x1", "y1"], ["x", "y"], {"M": 3}, second_order=True)
     forward = compile(parse(text))({"M": 3, "x": np.float32([1, 2]), "y": np.float32([3, 4])})
     assert forward["x1"].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("trips", [0, 3])
+def test_what_has_a_rank_in_the_body_only_stays(trips: int) -> None:
+    text = """(int64 M, float[N] x, int64[K] shape, float[2,2] v0) => (float[2,2] v) {
+      w = Reshape(x, shape)
+      w1, v = Loop(M, , w, v0)
+          <body = b (int64 i, bool c, float[2,2] a, float[2,2] s)
+          => (bool d, float[2,2] a, float[2,2] u) {
+        d = Identity(c)
+        p = MatMul(s, a)
+        u = Tanh(p)
+      }>
+    }"""
+    inputs = {"M": trips, "x": np.float32([1, 2, 0.5, 3]), "shape": np.array([2, 2])}
+    assert_gradient(text, ["v"], ["x", "v0"], inputs, second_order=trips == 3)
+    assert carries(vjp(parse(text), ["v"], ["x"])) == ["a", "s"]

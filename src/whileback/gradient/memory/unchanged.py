@@ -35,6 +35,8 @@ def _unchanged(view: LoopView) -> Carry | None:
     for carry in view.carries:
         returned = results.count(carry.input) + results.count(carry.output)
         once = returned == (2 if carry.output is carry.input else 1)
-        if once and behind_identity(carry.output) is carry.input:
+        # The body may be all that tells a rank.
+        known = carry.initial.shape is not None or carry.input.shape is None
+        if once and known and behind_identity(carry.output) is carry.input:
             return carry
     return None
