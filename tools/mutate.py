@@ -201,7 +201,7 @@ def sample(folders: Sequence[str], count: int, seed: int) -> list[Change]:
         if tests_of(file).exists()
         and any(str(file.relative_to(RULES)).startswith(each) for each in folders or [""])
     ]
-    known = [change for file in files for change in changes(file)]
+    known = list(dict.fromkeys(change for file in files for change in changes(file)))
     random.Random(seed).shuffle(known)
     return sorted(known[:count], key=lambda change: (change.file, change.start))
 
