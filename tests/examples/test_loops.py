@@ -85,3 +85,10 @@ def test_a_solver_that_rejects_steps(load: Load) -> None:
     found = whileback.compile(model)(inputs)
     assert 0 < found["steps"] < found["tries"]
     assert_gradient(model, ["end"], ["start", "stiffness"], inputs, kinks=True)
+
+
+def test_a_decoder_whose_output_grows(load: Load) -> None:
+    decoder = load("decoder")
+    model, inputs = opened(decoder), decoder.inputs()
+    assert len(whileback.compile(model)(inputs)["written"]) == 16
+    assert_gradient(model, ["written"], ["memory", "recur", "write"], inputs)
