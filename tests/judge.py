@@ -111,6 +111,8 @@ def assert_gradient_model(
         own = compile(gradient_model, optimization=level, threads=1)(arguments)
         _assert_same_forward(forward, own)
         gradients = dict(zip(wrt, list(own.values())[-len(wrt) :], strict=True))
+        for name, gradient in gradients.items():
+            assert gradient.shape == point.wrt[name].shape, f"{name} at level {level!r}"
         report = Report(tuple(each.judge(gradients[each.name]) for each in expected))
         assert report.ok, f"at level {level!r}:\n{report}"
         assert kinks or all(each.verdict != "kink" for each in report.findings), str(report)
