@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from tests.judge import assert_gradient
+from tests.judge_forward import assert_tangents
 
 import whileback
 from whileback.gradient import vjp
@@ -61,6 +62,16 @@ def test_a_long_swing_has_the_same_gradient_with_checkpoints(load: Load) -> None
         runs.append(whileback.compile(model)(feeds))
     for name, value in runs[0].items():
         np.testing.assert_allclose(value, runs[1][name], rtol=1e-4)
+
+
+def test_tangents(load: Load) -> None:
+    """Of a pendulum, which keeps nothing for them; of a filter; of an iteration to a tolerance."""
+    pendulum, kalman, sinkhorn = map(load, ("pendulum", "kalman", "sinkhorn"))
+    assert_tangents(opened(pendulum), ["end"], ["start", "length"], pendulum.inputs(30))
+    logs = {"log_drift": np.float32(-2), "log_noise": np.float32(-1)}
+    inputs = {"measured": kalman.measurements(20, 0.01, 2.0), **logs}
+    assert_tangents(opened(kalman), ["fit"], list(inputs), inputs)
+    assert_tangents(opened(sinkhorn), ["total"], ["cost", "have", "want"], sinkhorn.inputs(5))
 
 
 def test_kalman_filter(load: Load) -> None:
