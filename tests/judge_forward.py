@@ -28,7 +28,6 @@ def assert_tangents(
     opset: int = 21,
     seed: int = 0,
     kinks: bool = False,
-    transposed: bool = True,
 ) -> Arrays:
     """Assert that `whileback.gradient.jvp` is right for a model, and return the tangents.
 
@@ -45,14 +44,12 @@ def assert_tangents(
         opset: for a text without a header.
         seed: makes random values.
         kinks: whether the model may be at a point where it is not smooth.
-        transposed: whether the model has a vjp, to compare with.
     """
     model = parse(model, opset) if isinstance(model, str) else model
     before = ir.to_proto(model).SerializeToString(deterministic=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WhilebackWarning)
-        pushed = jvp(model, of, wrt)
-        pulled = vjp(model, of, wrt) if transposed else None
+        pushed, pulled = jvp(model, of, wrt), vjp(model, of, wrt)
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before, "model was modified"
     _assert_form(model, pushed, of, wrt)
     point = Point(model, of, wrt, inputs or {}, np.random.default_rng(seed))
@@ -67,8 +64,7 @@ def assert_tangents(
             off = abs(total - slope.derivative.value)
             assert off <= slope.derivative.error + 1e-6 * size, f"{name}: {total}, not {slope}"
     exact = _run_exactly(pushed, point, directions)
-    if pulled is not None:
-        _assert_transposed(pulled, point, exact, directions)
+    _assert_transposed(pulled, point, exact, directions)
     return _assert_own_type(pushed, point, exact, directions)
 
 

@@ -171,7 +171,7 @@ def test_a_value_that_grows(trips: int) -> None:
         u = Concat<axis = 0>(p, z)
       }>
     }"""
-    assert_tangents(model, ["y"], ["x", "z"], {"n": trips, "x": [0.5, -1.5]}, transposed=False)
+    assert_tangents(model, ["y"], ["x", "z"], {"n": trips, "x": [0.5, -1.5]})
 
 
 def test_sequences_that_loops_carry() -> None:
@@ -186,7 +186,7 @@ def test_sequences_that_loops_carry() -> None:
       }>
       y = ConcatFromSequence<axis = 0>(every)
     }"""
-    assert_tangents(model, ["y"], ["x"], {"n": 3}, transposed=False)
+    assert_tangents(model, ["y"], ["x"], {"n": 3})
 
 
 def test_sequences() -> None:

@@ -16,16 +16,13 @@ from whileback.graph.shapes import describe
 __all__ = ["check_coverage"]
 
 
-def check_coverage(
-    model: ir.Model, active: Values, quantized: bool = False, *, forward: bool = False
-) -> None:
+def check_coverage(model: ir.Model, active: Values, quantized: bool = False) -> None:
     """Refuse a model in which a gradient meets operators that have no rule.
 
     Args:
         model: in normal form.
         active: the values that have cotangents.
         quantized: whether operators that round count as if they did not.
-        forward: whether tangents are computed, which loops may carry in sequences as well.
 
     Raises:
         NoGradientError: lists every such operator with its nodes and their paths; or else all that
@@ -47,8 +44,7 @@ def check_coverage(
         raise NoGradientError("\n".join([_missing(missing), *reasons]))
     if rounding:
         raise NoGradientError(_rounding(rounding))
-    if not forward:
-        _refuse_optionals_in_loops(model, active)
+    _refuse_optionals_in_loops(model, active)
 
 
 def _paths(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Node]]:

@@ -37,7 +37,7 @@ def jvp(
     """
     outputs = [f"{name}_tangent" for name in listed(of)]
     loops = LoopOptions("keep")
-    work = Transform(model, listed(of), listed(wrt), quantized, loops, opset, ir_version, True)
+    work = Transform(model, listed(of), listed(wrt), quantized, loops, opset, ir_version)
     for value in work.targets:
         if value not in work.op.active:
             warnings.warn(
@@ -70,7 +70,7 @@ def hvp(
     outputs = [f"{name}_hvp" for name in wrt]
     gradients = [known[name] for name in wrt]
     loops = LoopOptions("keep")
-    work = Transform(slopes, gradients, wrt, quantized, loops, opset, ir_version, True)
+    work = Transform(slopes, gradients, wrt, quantized, loops, opset, ir_version)
     return _push(work, outputs)
 
 

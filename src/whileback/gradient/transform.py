@@ -166,7 +166,7 @@ def warn_of_zeros(value: ir.Value) -> None:
 
 
 class Transform:
-    """One model on its way to its gradient, or `forward` to its tangents."""
+    """One model on its way to its gradient, or to its tangents."""
 
     def __init__(
         self,
@@ -177,7 +177,6 @@ class Transform:
         loops: LoopOptions,
         opset: int | None,
         ir_version: int | None,
-        forward: bool = False,
     ) -> None:
         if quantized not in (None, "straight-through"):
             raise ArgumentError(
@@ -199,7 +198,7 @@ class Transform:
         self.sources = select(self.model, wrt, "wrt")
         active = dependents(graph, self.sources)
         active &= reaching(graph, self.targets, active)
-        check_coverage(self.model, active, quantized is not None, forward=forward)
+        check_coverage(self.model, active, quantized is not None)
         self.op = GradientBuilder(graph, names, self.shapes, active)
         self.map: dict[str, str] = {}
 
