@@ -90,6 +90,16 @@ def test_sinkhorn(load: Load) -> None:
     assert_gradient(opened(sinkhorn), ["total"], ["cost", "have", "want"], inputs)
 
 
+def test_sinkhorn_at_its_solution(load: Load) -> None:
+    sinkhorn = load("sinkhorn")
+    inputs = sinkhorn.inputs(5)
+    unrolled = whileback.gradient(opened(sinkhorn), "total", ["cost", "have"])
+    expected = whileback.compile(unrolled)(inputs)
+    found = whileback.compile(sinkhorn.at_the_solution())(inputs)
+    for name in ("cost_grad", "have_grad"):
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
+
+
 def test_a_solver_that_rejects_steps(load: Load) -> None:
     adaptive = load("adaptive")
     model, inputs = opened(adaptive), adaptive.inputs()
