@@ -173,3 +173,20 @@ def test_a_size_whose_name_cannot_be_read_is_unknown_and_no_fault_of_the_model()
     graph = ir.Graph([x], [n.outputs[0] for n in nodes], nodes=nodes, opset_imports={"": 21})
     Shapes(graph.opset_imports).infer_graph(graph)
     assert [value.dtype for value in graph.outputs] == [ir.DataType.FLOAT] * 2
+
+
+def test_sizes_that_trips_change_have_names_of_their_own_in_each_loop() -> None:
+    shapes = inferred("""(int64 n, float[N] x) => (float[K] y) {
+      y = Loop(n, , x) <body = b (int64 i, bool c, float[P] v) => (bool go, float[Q] w) {
+        go = Identity(c)
+        s = Sin(v)
+        w = Loop(n, , s) <body = d (int64 j, bool e, float[P] p) => (bool on, float[R] q) {
+          on = Identity(e)
+          t = Sin(p)
+          q = Concat<axis = 0>(t, p)
+        }>
+      }>
+    }""")
+    assert shapes["s"] == shapes["v"]
+    assert shapes["t"] == shapes["p"]
+    assert len({shapes[name] for name in "xvwpq"}) == 5

@@ -5,6 +5,7 @@ import pytest
 from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
+from whileback.errors import UnsupportedError
 from whileback.gradient import vjp
 from whileback.graph.scopes import walk
 
@@ -122,6 +123,34 @@ INDICES = """(int64 M, float[4] x, int64[1] k) => (float[4] y, int64[K] ks) {
     iy = Concat<axis = 0>(ix, last)
   }>
 }"""
+HALVED = """(int64 M, float[6] x) => (float[K] y) {
+  y = Loop(M, , x) <body = b (int64 i, bool c, float[P] v) => (bool go, float[Q] w) {
+    go = Identity(c)
+    two = Constant<value = int64 {2}>()
+    s = SplitToSequence<axis = 0>(v, two)
+    z = Constant<value = int64 {0}>()
+    e = SequenceErase(s, z)
+    f = ConcatFromSequence<axis = 0>(e)
+    w = Sin(f)
+  }>
+}"""
+TWO = """(int64 M, float[2] x, float[2,2] W) => (float[K,2] y, float[L] z)
+    <int64[1] zero = {0}> {
+  x0 = Unsqueeze(x, zero)
+  y, z = Loop(M, , x0, x)
+      <body = b (int64 i, bool c, float[P,2] v, float[R] q)
+        => (bool go, float[Q,2] w, float[S] r) {
+    go = Identity(c)
+    h = MatMul(v, W)
+    t = Tanh(h)
+    m = ReduceMean<keepdims = 1>(t, zero)
+    w = Concat<axis = 0>(t, m)
+    f = ReduceSum<keepdims = 0>(m)
+    q1 = Mul(q, f)
+    two = Constant<value = int64[1] {2}>()
+    r = Tile(q1, two)
+  }>
+}"""
 
 
 X = [0.3, 0.5]
@@ -139,6 +168,7 @@ MODELS = {
     "grows in one branch": (BRANCHES, ["x"], {"x": X}),
     "grows until it is large": (EXITS, ["x"], {"x": X}),
     "is of whole numbers": (INDICES, ["x"], {"k": [1]}),
+    "is one of two": (TWO, ["x", "W"], {}),
 }
 
 
@@ -212,3 +242,44 @@ def test_of_a_value_that_only_its_shape_is_read_of_the_shape_is_kept() -> None:
     assert all(shape is not None and len(shape) == 2 for shape in shapes)
     assert "Pad" not in {each.op_type for each in forward.attributes["body"].as_graph()}
     assert_gradient(text, ["y"], ["x", "a"], {"M": 3})
+
+
+@pytest.mark.parametrize("trips", [0, 1, 2])
+def test_a_part_that_went_through_a_sequence(trips: int) -> None:
+    assert_gradient(HALVED, ["y"], ["x"], {"M": trips}, second_order=True)
+
+
+def test_a_run_ahead_that_would_draw_is_refused_by_name() -> None:
+    text = """(int64 M, float[2] x) => (float[K] y) {
+      y = Loop(M, , x) <body = b (int64 i, bool c, float[P] v) => (bool go, float[Q] w) {
+        go = Identity(c)
+        r = RandomNormal<shape = [1]>()
+        s = Mul(v, v)
+        w = Concat<axis = 0>(s, r)
+      }>
+    }"""
+    with pytest.raises(UnsupportedError) as caught:
+        vjp(parse(text), ["y"], ["x"])
+    assert str(caught.value) == (
+        "Value 'v' (FLOAT[_d3]) in the body of 'Loop' (Loop) changes its shape from trip to trip, "
+        "and the gradient needs it from every trip. How large it gets is found by running the loop "
+        "ahead, which cannot be done for a Scan, nor where that takes random numbers. Draw before "
+        "the loop, or give the value a fixed shape."
+    )
+
+
+def test_a_run_ahead_leaves_out_what_it_need_not_draw() -> None:
+    text = """(int64 M, float[2] x) => (float[K] y, float z) {
+      zero = Constant<value = float {0}>()
+      y, z = Loop(M, , x, zero)
+        <body = b (int64 i, bool c, float[P] v, float t) => (bool go, float[Q] w, float u) {
+        go = Identity(c)
+        s = Sin(v)
+        w = Concat<axis = 0>(s, v)
+        r = RandomNormal<seed = 1.0, shape = [1]>()
+        n = Mul(r, r)
+        m = ReduceSum<keepdims = 0>(n)
+        u = Add(t, m)
+      }>
+    }"""
+    assert_gradient(text, ["y"], ["x"], {"M": 3, "x": X})

@@ -5,6 +5,7 @@ import pytest
 from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
+from whileback.errors import UnsupportedError
 from whileback.gradient import vjp
 from whileback.graph.scopes import walk
 
@@ -147,6 +148,43 @@ ROWS = """(int64 M, float[3,2] x) => (float[T,2] y) {
   }>
   y = ConcatFromSequence<axis = 0>(s)
 }"""
+MADE_ANEW = """(int64 M, float[2] x) => (float[T,2] y) {
+  s0 = SequenceConstruct(x, x)
+  v, s = Loop(M, , x, s0)
+      <body = b (int64 i, bool c, float[2] v, seq(float[2]) t)
+        => (bool go, float[2] w, seq(float[2]) r) {
+    go = Identity(c)
+    w = Sin(v)
+    r = SequenceConstruct(w, v)
+  }>
+  y = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+}"""
+MAPPED = """(int64 M, float[2] x, float[2] a) => (float[T,2] y) {
+  s0 = SequenceConstruct(x, a)
+  s = Loop(M, , s0)
+      <body = b (int64 i, bool c, seq(float[2]) t)
+        => (bool go, seq(float[2]) r) {
+    go = Identity(c)
+    u = SequenceMap<body = m (float[2] e) => (float[2] f) { g = Mul(e, a) f = Sin(g) }>(t)
+    r = SequenceInsert(u, x)
+  }>
+  y = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+}"""
+STACK = """(int64 M, float[3,2] x) => (float[2] y, float[T,2] z) {
+  s0 = SplitToSequence<axis = 0, keepdims = 0>(x)
+  a0 = Constant<value = float[2] {1, 1}>()
+  y, s = Loop(M, , a0, s0)
+      <body = b (int64 i, bool c, float[2] v, seq(float[2]) t)
+        => (bool go, float[2] w, seq(float[2]) r) {
+    go = Identity(c)
+    m = Constant<value = int64 {-1}>()
+    e = SequenceAt(t, m)
+    w0 = Mul(v, e)
+    w = Sin(w0)
+    r = SequenceErase(t)
+  }>
+  z = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+}"""
 
 
 MODELS = {
@@ -158,10 +196,13 @@ MODELS = {
     "grows in a branch": (BRANCHES, ["x"], {}),
     "is of whole numbers": (PLACES, ["x"], {"k": 1}),
     "gets what has several rows": (ROWS, ["x"], {}),
+    "is made anew": (MADE_ANEW, ["x"], {}),
+    "is mapped": (MAPPED, ["x", "a"], {}),
+    "loses its last element": (STACK, ["x"], {}),
 }
 
 
-@pytest.mark.parametrize("trips", [0, 1, 3])
+@pytest.mark.parametrize("trips", [0, 1, 2])
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients(name: str, trips: int) -> None:
     text, wrt, inputs = MODELS[name]
@@ -214,3 +255,25 @@ def test_many_trips() -> None:
         slope *= np.cos(value)
         value = np.sin(value)
     assert got["x_grad"] == pytest.approx(slope)
+
+
+def test_an_optional_that_the_gradient_needs_is_refused_by_name() -> None:
+    text = """(int64 M, float[2] x, float[2] k) => (float[2] y) {
+      start = Optional(k)
+      y, last = Loop(M, , x, start)
+        <body = b (int64 i, bool c, float[2] v, optional(float[2]) t)
+          => (bool go, float[2] w, optional(float[2]) u) {
+        go = Identity(c)
+        full = OptionalHasElement(t)
+        w = If(full) <
+          then_branch = p () => (float[2] p1) { a = OptionalGetElement(t) p1 = Mul(v, a) },
+          else_branch = q () => (float[2] q1) { q1 = Sin(v) }>
+        u = Optional(k)
+      }>
+    }"""
+    with pytest.raises(UnsupportedError) as caught:
+        vjp(parse(text), ["y"], ["x"])
+    assert str(caught.value) == (
+        "The gradient needs value 't' (Optional(Tensor(FLOAT))) from every trip of a loop, and an "
+        "optional cannot be kept. Carry what is in it, and a boolean that tells whether it counts."
+    )

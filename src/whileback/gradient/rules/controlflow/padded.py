@@ -60,7 +60,7 @@ def _largest(op: Builder, view: LoopView, sizes: Sequence[ir.Value]) -> list[ir.
     """Return the largest of each of these numbers in any trip, as INT64[1]."""
     around = view.node.graph
     assert isinstance(around, ir.Graph)
-    if view.trip is None or draws(view.node):
+    if view.trip is None:
         raise UnsupportedError(_cannot_run_ahead(view, sizes[0]))
     apart = op.inside("ahead")
     apart.origin = view.node
@@ -69,6 +69,8 @@ def _largest(op: Builder, view: LoopView, sizes: Sequence[ir.Value]) -> list[ir.
         for number in run_ahead(apart, view.node, sizes, [_maximum(size) for size in sizes])
     ]
     nodes = list(apart.graph)
+    if any(draws(node) for node in nodes):
+        raise UnsupportedError(_cannot_run_ahead(view, sizes[0]))
     apart.graph.remove(nodes)
     around.insert_before(view.node, nodes)
     return found
@@ -103,7 +105,7 @@ def _cannot_run_ahead(view: LoopView, size: ir.Value) -> str:
     return (
         f"Value '{value.name}' ({describe(value)}) in the body of '{view.node.name}' "
         f"({view.node.op_type}) changes its shape from trip to trip, and the gradient needs it "
-        "from every trip. How large it gets is found by running the loop ahead, which is not done "
-        "for a loop that draws random numbers, nor for a Scan. Draw before the loop, or give the "
+        "from every trip. How large it gets is found by running the loop ahead, which cannot be "
+        "done for a Scan, nor where that takes random numbers. Draw before the loop, or give the "
         "value a fixed shape."
     )
