@@ -14,6 +14,10 @@ __all__ = [
     "dims_if_kept",
     "fill_dims",
     "given_symbols",
+    "kept_but_for",
+    "names_of",
+    "only_of",
+    "open_dim",
     "plain_symbols",
     "prefer",
     "rename_symbols",
@@ -27,6 +31,11 @@ __all__ = [
 
 # Where a graph remembers the symbols that its model gives.
 GIVEN = "whileback.symbols"
+
+
+def open_dim() -> ir.SymbolicDim:
+    """Return a dimension that has no name yet, so that a declared one may take its place."""
+    return ir.SymbolicDim(None)
 
 
 def same_dim(a: int | ir.SymbolicDim, b: int | ir.SymbolicDim) -> bool:
@@ -66,6 +75,29 @@ def dims_if_kept(
         else:
             return None
     return ir.Shape(dims)
+
+
+def kept_but_for(symbols: set[str], before: ir.Shape, after: ir.Shape | None) -> bool:
+    """Tell whether a trip keeps all dimensions but for those that are one of some symbols."""
+    if after is None or len(before) != len(after):
+        return False
+    return all(
+        same_dim(m, n) or (not isinstance(m, int) and m.value in symbols)
+        for m, n in zip(before, after, strict=True)
+    )
+
+
+def names_of(declared: ir.Shape | None, actual: ir.Shape | None) -> dict[str, int | ir.SymbolicDim]:
+    """Return what the dimensions are that a declared shape has names for."""
+    pairs = zip(declared or (), actual or (), strict=False)
+    return {m.value: n for m, n in pairs if not isinstance(m, int) and m.value}
+
+
+def only_of(
+    symbols: set[str], names: dict[str, int | ir.SymbolicDim]
+) -> dict[str, int | ir.SymbolicDim]:
+    """Return the names of those dimensions that are one of some symbols."""
+    return {k: n for k, n in names.items() if not isinstance(n, int) and n.value in symbols}
 
 
 def prefer(actual: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:

@@ -36,6 +36,10 @@ from whileback.graph.corrections import (
 from whileback.graph.dims import (
     dims_if_kept,
     fill_dims,
+    kept_but_for,
+    names_of,
+    only_of,
+    open_dim,
     prefer,
     rename_symbols,
     same_dim,
@@ -212,8 +216,8 @@ class Shapes:
             if value not in self._interface:
                 value.shape = without_symbols(value.shape)
         if self._apply(function, node):
-            forget_guesses(node, _open_dim, self._context.get_symbolic_value)
-            fill_rank(node, _open_dim)
+            forget_guesses(node, open_dim, self._context.get_symbolic_value)
+            fill_rank(node, open_dim)
             found = [with_numbers(value.shape) for value in node.outputs]
             declared = list(map(fill_dims, found, declared))
         for value, shape in zip(node.outputs, declared, strict=True):
@@ -270,7 +274,7 @@ class Shapes:
             if not self._relax_carries(view, relaxed):
                 break
             for value, shape in carried:
-                names |= _only(relaxed, _renamed(shape, value.shape))
+                names |= only_of(relaxed, names_of(shape, value.shape))
             for value, shape in declared:
                 _reset(value, rename_symbols(shape, names))
         self._finish_loop(view, relaxed)
@@ -296,7 +300,7 @@ class Shapes:
         for value, type_, shape in known:
             declared, value.type = value.shape, value.type or type_
             value.shape = prefer(shape, declared)
-            outer = _renamed(declared, value.shape) | outer
+            outer = names_of(declared, value.shape) | outer
         return outer
 
     def _relax_carries(self, view: LoopView, relaxed: set[str]) -> bool:
@@ -307,7 +311,7 @@ class Shapes:
         changed = False
         for carry in view.carries:
             before, after = carry.input.shape, carry.output.shape
-            if before is None or _kept(before, after, relaxed):
+            if before is None or kept_but_for(relaxed, before, after):
                 continue
             assumed = dims_if_kept(before, after, self._is_unknown)
             if assumed is not None:
@@ -369,37 +373,9 @@ class Shapes:
         return ir.Shape([m if same_dim(m, n) else self.new_dim() for m, n in pairs])
 
 
-def _open_dim() -> ir.SymbolicDim:
-    """Return a dimension that has no name yet, so that a declared one may take its place."""
-    return ir.SymbolicDim(None)
-
-
 def _shape_in_body(value: ir.Value) -> ir.Shape | None:
     """Return the shape of a carried value; trips may add other elements to a sequence."""
     return None if is_sequence(value) else value.shape
-
-
-def _renamed(declared: ir.Shape | None, actual: ir.Shape | None) -> dict[str, int | ir.SymbolicDim]:
-    """Return what the dimensions are that a declared shape has names for."""
-    pairs = zip(declared or (), actual or (), strict=False)
-    return {m.value: n for m, n in pairs if not isinstance(m, int) and m.value}
-
-
-def _only(
-    relaxed: set[str], names: dict[str, int | ir.SymbolicDim]
-) -> dict[str, int | ir.SymbolicDim]:
-    """Return the names of dimensions that a trip changes."""
-    return {k: n for k, n in names.items() if not isinstance(n, int) and n.value in relaxed}
-
-
-def _kept(before: ir.Shape, after: ir.Shape | None, relaxed: set[str]) -> bool:
-    """Tell whether a trip keeps all dimensions but for those that are forgotten already."""
-    if after is None or len(before) != len(after):
-        return False
-    return all(
-        same_dim(m, n) or (not isinstance(m, int) and m.value in relaxed)
-        for m, n in zip(before, after, strict=True)
-    )
 
 
 def _inner_values(graph: ir.Graph) -> Iterator[ir.Value]:
