@@ -293,7 +293,9 @@ class Shapes:
                 value.shape = prefer(
                     ir.Shape([]) if outside is None else outside.shape, value.shape
                 )
-        known = [(c.input, c.initial.type, _shape_in_body(c.initial)) for c in view.carries]
+        # Trips may add other elements to a sequence.
+        shapes = [None if is_sequence(c.initial) else c.initial.shape for c in view.carries]
+        known = [(c.input, c.initial.type, s) for c, s in zip(view.carries, shapes, strict=True)]
         for scan in view.scan_inputs:
             known.append((scan.row, scan.stack.type, without_axis(scan.stack.shape, scan.axis)))
         outer: dict[str, int | ir.SymbolicDim] = {}
@@ -371,11 +373,6 @@ class Shapes:
             return None
         pairs = zip(a, b, strict=True)
         return ir.Shape([m if same_dim(m, n) else self.new_dim() for m, n in pairs])
-
-
-def _shape_in_body(value: ir.Value) -> ir.Shape | None:
-    """Return the shape of a carried value; trips may add other elements to a sequence."""
-    return None if is_sequence(value) else value.shape
 
 
 def _inner_values(graph: ir.Graph) -> Iterator[ir.Value]:
