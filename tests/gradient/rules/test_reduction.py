@@ -52,6 +52,9 @@ def test_a_scalar(operator):
 
 def test_a_norm_of_zeros_has_gradient_zero():
     """Conformance case S7."""
+    model = "(float[2,2] x) => (float[2] y) <int64[1] a = {1}> { y = ReduceL1<keepdims = 0>(x, a) }"
+    got = gradients(model, {"x": [[0, 0], [3, -4]]}, [2, 10])
+    np.testing.assert_allclose(got["x"], [[0, 0], [10, -10]])
     model = "(float[2,2] x) => (float[2] y) <int64[1] a = {1}> { y = ReduceL2<keepdims = 0>(x, a) }"
     got = gradients(model, {"x": [[0, 0], [3, 4]]}, [2, 10])
     np.testing.assert_allclose(got["x"], [[0, 0], [6, 8]])

@@ -120,3 +120,8 @@ def test_no_rows_to_normalize(call):
     got = gradients(model, {"x": x, "w": w})
     assert got["x"].shape == (0, 4, 8)
     np.testing.assert_array_equal(got["w"], np.zeros(size))
+
+
+def test_local_response_normalization_by_default():
+    """With an alpha of 0.0001, little but the bias is left: the values are large."""
+    judge("LRN<size = 3>", KINDS[0], x=100 * values(1, 4, 2, 2))
