@@ -70,7 +70,7 @@ def test_expansion_computes_the_same(nodes: str, opset: int, inside: bool) -> No
 def test_new_nodes_are_named_after_the_one_they_come_from() -> None:
     model = expanded("(float[2] x) => (float[2] y) { [act] y = Softplus (x) }")
     assert [node.name for node in model.graph] == [
-        "act/Exp", "act/CastLike/Cast", "act/Add", "act/Log",
+        "act/Exp", "act/CastLike", "act/Add", "act/Log",
     ]  # fmt: skip
     assert model.graph.outputs[0].name == "y"
 
