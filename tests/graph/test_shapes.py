@@ -190,3 +190,12 @@ def test_sizes_that_trips_change_have_names_of_their_own_in_each_loop() -> None:
     assert shapes["s"] == shapes["v"]
     assert shapes["t"] == shapes["p"]
     assert len({shapes[name] for name in "xvwpq"}) == 5
+
+
+def test_a_rank_that_is_declared_too_low_is_refused() -> None:
+    with pytest.raises(GraphError) as error:
+        vjp(parse("(float[2,3] x, float[3,2] w) => (float y) { y = MatMul(x, w) }"), "y", "x")
+    assert str(error.value) == (
+        "Node 'MatMul/grad/MatMul' (MatMul) is not valid: an input has too few axes. Correct the "
+        "model: its runtime would refuse it too."
+    )

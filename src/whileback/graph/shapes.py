@@ -237,9 +237,10 @@ class Shapes:
         try:
             with defaults_hidden(node), sizes_limited(self._context):
                 function(self._context, node)
-        except (OpUsageError, ShapeInferenceError) as error:
+        except (OpUsageError, ShapeInferenceError, IndexError) as error:
+            wrong = "an input has too few axes" if isinstance(error, IndexError) else error
             raise GraphError(
-                f"Node '{node.name}' ({node.op_type}) is not valid: {error}. "
+                f"Node '{node.name}' ({node.op_type}) is not valid: {wrong}. "
                 "Correct the model: its runtime would refuse it too."
             ) from error
         except ValueError:
