@@ -96,7 +96,7 @@ def judge(texts: tuple[str, str], **inputs: Any) -> None:
 
 
 DRAWS = {
-    "like": "r = RandomNormalLike(v)",
+    "like": "r = RandomNormalLike<scale = 0.5>(v)",
     "normal": "r = RandomUniform<low = -1.0, high = 2.0, shape = [2]>()",
     "bernoulli": "h = Sigmoid(v) b = Bernoulli(h) e = Constant<value_float = 0.5>() r = Add(b, e)",
 }
@@ -136,13 +136,13 @@ def test_of_a_size_that_only_the_run_knows() -> None:
 
 def test_in_a_loop_in_the_body() -> None:
     body = "%DRAW% a = Mul(s, r) q = Add(a, p)"
-    judge(variants(IN_LOOPS, body, "r = RandomNormalLike(p)", ONE, *NESTED), K=2)
+    judge(variants(IN_LOOPS, body, "r = RandomNormalLike<scale = 0.5>(p)", ONE, *NESTED), K=2)
 
 
 def test_in_a_branch_of_a_loop_in_the_body() -> None:
     body = BRANCH.replace("%IF%", "k").replace("w, r", "q, r").replace("(v", "(p")
     body = TAKEN.replace("(i", "(j") + body.replace(", v)", ", p)")
-    judge(variants(IN_LOOPS, body, "r = RandomNormalLike(p)", ONE, *NESTED), K=3)
+    judge(variants(IN_LOOPS, body, "r = RandomNormalLike<scale = 0.5>(p)", ONE, *NESTED), K=3)
 
 
 def test_in_two_branches_of_a_loop() -> None:
@@ -175,7 +175,7 @@ def test_in_a_scan_of_a_loop() -> None:
     body = "shape = Constant<value_ints = [3, 2]>() " + body
     drawn = {
         "%COUNT%": "1", "%BACK%": "1", "%INPUTS%": "float[2] p, float[2] k", "%READ%": "v, h",
-        "a = Sin(p)": "r = RandomNormalLike(p) a = Sin(p)",
+        "a = Sin(p)": "r = RandomNormalLike<scale = 0.5>(p) a = Sin(p)",
     }  # fmt: skip
     given = {
         "%COUNT%": "2", "%BACK%": "1, 0", "%READ%": "v, h, rs",
@@ -233,7 +233,7 @@ def test_the_masks_of_dropout(body: str, training: bool) -> None:
 
 
 def test_other_shapes_in_every_trip_are_refused_with_what_to_do() -> None:
-    body = """n = Squeeze(i) k = Range(zero, n, one) t = Gather(v, k) r = RandomNormalLike(t)
+    body = """n = Squeeze(i) k = Range(zero, n, one) t = Gather(v, k) r = RandomNormalLike<scale = 0.5>(t)
       u = Mul(r, t) s = ReduceSum<keepdims = 0>(u) w = Mul(v, s)"""
     text = f"""(int64 M, float[5] x) => (float[5] y) {{
       zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
