@@ -233,7 +233,7 @@ def test_the_masks_of_dropout(body: str, training: bool) -> None:
 
 
 def test_other_shapes_in_every_trip_are_refused_with_what_to_do() -> None:
-    body = """n = Squeeze(i) k = Range(zero, n, one) t = Gather(v, k) r = RandomNormalLike<scale = 0.5>(t)
+    body = """n = Squeeze(i) k = Range(zero, n, one) t = Gather(v, k) r = RandomNormalLike(t)
       u = Mul(r, t) s = ReduceSum<keepdims = 0>(u) w = Mul(v, s)"""
     text = f"""(int64 M, float[5] x) => (float[5] y) {{
       zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
