@@ -17,6 +17,7 @@ from whileback.checking.expand_rnn import RNN
 from whileback.checking.expand_windows import WINDOWS
 from whileback.checking.expansion import Expansion, UnknownRankError
 from whileback.graph.builder import Builder
+from whileback.graph.moving import taken_out
 from whileback.graph.names import Names
 from whileback.graph.scopes import STANDARD_DOMAINS, subgraphs
 from whileback.graph.shapes import Shapes
@@ -43,8 +44,7 @@ def expand(model: ir.Model, shapes: Shapes) -> None:
 
 def _expand_graph(graph: ir.Graph, names: Names, shapes: Shapes) -> None:
     """Take all nodes out and put them back one by one, or what they are expanded into."""
-    nodes = list(graph)
-    graph.remove(nodes)
+    nodes = taken_out(graph)
     op = Builder(graph, names, shapes)
     for node in nodes:
         for inner in subgraphs(node):

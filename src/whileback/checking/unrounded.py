@@ -14,6 +14,7 @@ from whileback.gradient.registry import lookup
 from whileback.gradient.straight_through import function_of, outputs_of
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import discard
+from whileback.graph.moving import taken_out
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.schemas import type_letters
@@ -52,9 +53,7 @@ def _widened(type_: ir.TypeProtocol | None) -> ir.TypeProtocol:
 def _rewrite(op: Builder, carriers: set[ir.Value]) -> None:
     """Take all nodes out and put them back one by one, or what they compute before they round."""
     graph = op.graph
-    nodes = list(graph)
-    graph.remove(nodes)
-    for node in nodes:
+    for node in taken_out(graph):
         for inner in subgraphs(node):
             _rewrite(_inside(op, inner), carriers)
         if function_of(node) is None:

@@ -18,6 +18,7 @@ from whileback.gradient.narrow import on_floats
 from whileback.gradient.registry import lookup
 from whileback.graph.builder import Builder
 from whileback.graph.containers import is_sequence, without_names
+from whileback.graph.moving import taken_out
 from whileback.graph.scopes import operands
 
 __all__ = [
@@ -65,9 +66,7 @@ def backward_apart(
     """
     apart.active.update(dependents(apart.graph, sources))
     backward(apart, list(apart.graph), cotangents)
-    for node in list(apart.graph):
-        apart.graph.remove(node)
-        into.graph.append(node)
+    into.graph.extend(taken_out(apart.graph))
 
 
 def note_shape(graph: ir.Graph, gradient: ir.Value, value: ir.Value) -> None:

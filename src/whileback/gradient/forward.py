@@ -20,6 +20,7 @@ from whileback.gradient.builder import GradientBuilder
 from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.loops import More, extend_loop
+from whileback.graph.moving import taken_out
 from whileback.graph.origin import ORIGIN, source
 from whileback.graph.scopes import branches, is_loop, is_standard, loop_view, operands
 from whileback.graph.shapes import same_shape
@@ -33,9 +34,7 @@ Results = tuple[Sequence[ir.Value], Sequence[ir.Value | None]]
 
 def in_turn(graph: ir.Graph) -> Iterator[ir.Node]:
     """Yield the nodes of a graph, each put back at its end, behind what was emitted before."""
-    nodes = list(graph)
-    graph.remove(nodes)
-    for node in nodes:
+    for node in taken_out(graph):
         graph.append(node)
         yield node
 
@@ -137,9 +136,7 @@ def _take_over(
     for value, seed in seeds.items():
         if seed.uses():
             seed.replace_all_uses_with(value if seed.type == value.type else op.zeros_like(value))
-    nodes = list(graph)
-    graph.remove(nodes)
-    op.graph.extend(nodes)
+    op.graph.extend(taken_out(graph))
 
 
 def _through_branches(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from whileback.gradient.rules.controlflow.tape import hand_over
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import remove_outputs
+from whileback.graph.moving import taken_out
 from whileback.graph.scopes import Carry, LoopView
 
 __all__ = ["replace_carry"]
@@ -31,9 +32,7 @@ def replace_carry(
     apart = op.inside(role)
     apart.origin, apart.role = node, role
     result = emit(apart)
-    nodes = list(apart.graph)
-    apart.graph.remove(nodes)
-    around.insert_after(node, nodes)
+    around.insert_after(node, taken_out(apart.graph))
     hand_over(around, carry.result, uses, result)
     _drop(view, carry)
 

@@ -26,6 +26,7 @@ from whileback.gradient.rules.controlflow.implicit import mark_of
 from whileback.gradient.rules.controlflow.tape import hand_over
 from whileback.gradient.rules.controlflow.trips import count_trips
 from whileback.graph.builder import Builder
+from whileback.graph.moving import taken_out
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN
 from whileback.graph.randomness import draws
@@ -147,8 +148,7 @@ def _replace(
     else:
         count, replaced = count_ahead(apart, loop_view(node)), node
     results = emit(apart, replaced, count)
-    nodes = list(apart.graph)
-    apart.graph.remove(nodes)
+    nodes = taken_out(apart.graph)
     around.insert_after(node, nodes)
     for (value, uses), result in zip(readers, results, strict=False):
         hand_over(around, value, uses, result)

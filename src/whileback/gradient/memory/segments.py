@@ -23,6 +23,7 @@ from whileback.graph.builder import Builder
 from whileback.graph.cleanup import prune
 from whileback.graph.constants import known_ints
 from whileback.graph.dims import without_axis
+from whileback.graph.moving import taken_out
 from whileback.graph.scopes import ScanInput, ScanOutput, loop_view
 from whileback.graph.shapes import rank
 
@@ -206,8 +207,7 @@ def _count_from(op: Builder, body: ir.Graph, first: ir.Value) -> None:
     trip = body.inputs[0]
     if not trip.uses() and trip not in body.outputs:
         return
-    uses, nodes = list(trip.uses()), list(body)
-    body.remove(nodes)
+    uses, nodes = list(trip.uses()), taken_out(body)
     inside = copy(op)
     inside.graph = body
     number = inside.Add(trip, op.Squeeze(first, [0]))

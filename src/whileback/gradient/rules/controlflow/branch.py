@@ -13,6 +13,7 @@ from whileback.gradient.rules.controlflow.frames import choose_frames, residuals
 from whileback.gradient.rules.controlflow.tape import add_branch_output, replace_uses
 from whileback.graph.cleanup import prune
 from whileback.graph.copying import ValueMap
+from whileback.graph.moving import put_first
 from whileback.graph.scopes import branches, definitions, operands, walk
 
 __all__ = ["if_"]
@@ -75,9 +76,7 @@ def _obtain_residuals(
     computed = set(inside) if op.in_loop else set()
     frames = choose_frames(op, branch, needed, set(replaced), computed, once=False)
     copies = [copy for each in frames.again for copy in run_again(op, each, replaced)]
-    first = next(iter(gradient), None)
-    if copies and first is not None:
-        gradient.insert_before(first, copies)
+    put_first(gradient, copies)
     for value in frames.kept:
         replaced[value] = add_branch_output(op, node, branch, other, value)
     users = set(walk(gradient))

@@ -18,6 +18,7 @@ from whileback.gradient.rules.nn.dropout import dropped
 from whileback.gradient.rules.nn.outputs import extra_output
 from whileback.graph.cleanup import discard
 from whileback.graph.copying import ValueMap, copy_node
+from whileback.graph.moving import put_first, taken_out
 from whileback.graph.randomness import draws
 from whileback.graph.scopes import (
     branches,
@@ -83,7 +84,7 @@ def run_again(op: GradientBuilder, node: ir.Node, replaced: ValueMap) -> list[ir
     else:
         replaced[node.outputs[0]] = _substitute(op, again[0], held[draw(op, node)])
     replaced.update(held)
-    return _taken_out(again)
+    return taken_out(again)
 
 
 def _drawn_in(op: GradientBuilder, graph: ir.Graph) -> list[ir.Value]:
@@ -135,7 +136,7 @@ def _replay(
         rows = {
             value: _row(op, inside, copy, held[op.drawn[value]]) for value in _drawn_in(op, graph)
         }
-        _insert_first(again, _taken_out(inside.graph))
+        put_first(again, taken_out(inside.graph))
         for each, each_copy in pairs:
             if subgraphs(each) and draws(each):
                 _replay(op, each, each_copy, rows)
@@ -173,20 +174,8 @@ def _substitute(op: GradientBuilder, node: ir.Node, drawn: ir.Value) -> ir.Value
     if is_standard(node, "Dropout") and node.inputs[0] is not None:
         inside = op.inside("again")
         result = dropped(inside, node, node.inputs[0], drawn)
-        graph.insert_before(node, _taken_out(inside.graph))
+        graph.insert_before(node, taken_out(inside.graph))
     for old, new in zip(node.outputs, (result, drawn), strict=False):
         old.replace_all_uses_with(new, replace_graph_outputs=True)
     discard(graph, node)
     return result
-
-
-def _taken_out(graph: ir.Graph) -> list[ir.Node]:
-    nodes = list(graph)
-    graph.remove(nodes)
-    return nodes
-
-
-def _insert_first(graph: ir.Graph, nodes: list[ir.Node]) -> None:
-    first = next(iter(graph), None)
-    if first is not None:
-        graph.insert_before(first, nodes)

@@ -10,6 +10,7 @@ from whileback.gradient.rules.controlflow.reverse import Row, State, Written
 from whileback.gradient.rules.controlflow.tape import replace_uses
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import prune
+from whileback.graph.moving import taken_out
 from whileback.graph.scopes import walk
 from whileback.graph.shapes import rank
 
@@ -130,8 +131,7 @@ def _fetch(
 ) -> dict[ir.Value, ir.Value]:
     """Put nodes that fetch the rows before those that read them; return the rows fetched."""
     users = set(walk(body.graph))
-    nodes = list(body.graph)
-    body.graph.remove(nodes)
+    nodes = taken_out(body.graph)
     reverse = body.Sub(last, trip)
     found = {}
     for value, row in fetched:

@@ -40,6 +40,7 @@ from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.containers import is_sequence
 from whileback.graph.copying import ValueMap, copy_node
+from whileback.graph.moving import put_first, taken_out
 from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import Carry, LoopView, captures, loop_view, operands, walk
 from whileback.graph.shapes import ASSUMED, HALVES, describe
@@ -290,9 +291,7 @@ class _ReverseLoop:
         again = [copy for node in self.frames.again for copy in run_again(self.op, node, replaced)]
         users = set(walk(self.graph))
         op.graph.extend(outside)
-        first = next(iter(self.graph), None)
-        if again and first is not None:
-            self.graph.insert_before(first, again)
+        put_first(self.graph, again)
         for old, new in replaced.items():
             replace_uses(old, new, users)
         self._unpad()
@@ -305,11 +304,7 @@ class _ReverseLoop:
             found[each.value] = unpad(inside, each, found.get(each.shape, each.shape))
         for sequence in self.packed:
             found[sequence.value] = unpack(inside, *(found[part] for part in sequence.parts))
-        nodes = list(inside.graph)
-        inside.graph.remove(nodes)
-        first = next(iter(self.graph), None)
-        if first is not None:
-            self.graph.insert_before(first, nodes)
+        put_first(self.graph, taken_out(inside.graph))
         for old, new in found.items():
             replace_uses(old, new, users)
 

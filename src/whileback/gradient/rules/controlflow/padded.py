@@ -16,6 +16,7 @@ import onnx_ir as ir
 from whileback.errors import UnsupportedError
 from whileback.gradient.rules.controlflow.ahead import Update, run_ahead
 from whileback.graph.builder import Builder
+from whileback.graph.moving import taken_out
 from whileback.graph.randomness import draws
 from whileback.graph.scopes import LoopView
 from whileback.graph.shapes import describe, static_shape
@@ -68,11 +69,9 @@ def _largest(op: Builder, view: LoopView, sizes: Sequence[ir.Value]) -> list[ir.
         apart.Reshape(number, [1])
         for number in run_ahead(apart, view.node, sizes, [_maximum(size) for size in sizes])
     ]
-    nodes = list(apart.graph)
-    if any(draws(node) for node in nodes):
+    if any(draws(node) for node in apart.graph):
         raise UnsupportedError(_cannot_run_ahead(view, sizes[0]))
-    apart.graph.remove(nodes)
-    around.insert_before(view.node, nodes)
+    around.insert_before(view.node, taken_out(apart.graph))
     return found
 
 

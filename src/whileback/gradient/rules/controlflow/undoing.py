@@ -15,6 +15,7 @@ from whileback.gradient.rules.controlflow.reverse import State
 from whileback.gradient.rules.controlflow.tape import replace_uses
 from whileback.gradient.rules.controlflow.writes import Write
 from whileback.graph.builder import Builder
+from whileback.graph.moving import taken_out
 from whileback.graph.scopes import LoopView, walk
 
 __all__ = ["Undo", "prepare_undo"]
@@ -45,8 +46,7 @@ class Undo:
             op: emits into the reverse body.
             after: stands for the buffer after the trip.
         """
-        users, nodes = set(walk(op.graph)), list(op.graph)
-        op.graph.remove(nodes)
+        users, nodes = set(walk(op.graph)), taken_out(op.graph)
         before = self.write.put(op, after, self.places, self.overwritten)
         op.graph.extend(nodes)
         carry = self.write.carry

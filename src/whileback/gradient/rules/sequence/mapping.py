@@ -15,6 +15,7 @@ from whileback.gradient.rules.controlflow.tape import replace_uses
 from whileback.graph.cleanup import prune
 from whileback.graph.containers import element_of, is_sequence
 from whileback.graph.copying import ValueMap
+from whileback.graph.moving import put_first
 from whileback.graph.scopes import captures, definitions, walk
 from whileback.graph.shapes import describe
 
@@ -85,9 +86,7 @@ class _Map:
         frames = choose_frames(self.op, body, needed, set(body.inputs), again, once=False)
         replaced: ValueMap = {}
         copies = [copy for each in frames.again for copy in run_again(self.op, each, replaced)]
-        first = next(iter(gradient), None)
-        if copies and first is not None:
-            gradient.insert_before(first, copies)
+        put_first(gradient, copies)
         users = set(walk(gradient))
         for value in frames.kept:
             replaced[value] = self._read(self._keep(value))
