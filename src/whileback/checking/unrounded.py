@@ -5,8 +5,6 @@ That is what straight-through gradients are gradients of, so that finite differe
 
 from __future__ import annotations
 
-from copy import copy
-
 import onnx_ir as ir
 
 from whileback.gradient.activity import dependents
@@ -55,18 +53,11 @@ def _rewrite(op: Builder, carriers: set[ir.Value]) -> None:
     graph = op.graph
     for node in taken_out(graph):
         for inner in subgraphs(node):
-            _rewrite(_inside(op, inner), carriers)
+            _rewrite(op.within(inner), carriers)
         if function_of(node) is None:
             _convert(op, node, carriers)
         graph.append(node)
         _replace(op, node, carriers)
-
-
-def _inside(op: Builder, graph: ir.Graph) -> Builder:
-    """Return the builder for a graph that is there already."""
-    inner = copy(op)
-    inner.graph = graph
-    return inner
 
 
 def _replace(op: Builder, node: ir.Node, carriers: set[ir.Value]) -> None:
@@ -92,7 +83,7 @@ def _convert(op: Builder, node: ir.Node, carriers: set[ir.Value]) -> None:
         for branch in branches(node):
             for index, (inner, outer) in enumerate(zip(branch.outputs, node.outputs, strict=True)):
                 if outer in carriers and inner.dtype in NARROW:
-                    branch.outputs[index] = _inside(op, branch).cast(inner, _FLOAT)
+                    branch.outputs[index] = op.within(branch).cast(inner, _FLOAT)
     elif is_loop(node):
         _convert_loop(op, node, carriers)
     elif is_standard(node, "Cast", "CastLike") and node.outputs[0] in carriers:
@@ -105,7 +96,7 @@ def _convert(op: Builder, node: ir.Node, carriers: set[ir.Value]) -> None:
 
 def _convert_loop(op: Builder, node: ir.Node, carriers: set[ir.Value]) -> None:
     view = loop_view(node)
-    body = _inside(op, view.body)
+    body = op.within(view.body)
     for carry in view.carries:
         if carry.input in carriers and carry.initial.dtype in NARROW:
             index = list(node.inputs).index(carry.initial)

@@ -144,7 +144,7 @@ def _through_branches(op: GradientBuilder, node: ir.Node, tangents: Tangents) ->
     count = len(node.outputs)
     wanted = [index for index, value in enumerate(node.outputs) if value in op.active]
     for branch in branches(node):
-        inside = _within(op, branch)
+        inside = op.within(branch)
         inner = tangents.new_child({})
         forward(inside, in_turn(branch), inner)
         results = (_known(inside, branch.outputs[index], inner) for index in wanted)
@@ -166,7 +166,7 @@ class _Loop:
     def __init__(self, op: GradientBuilder, node: ir.Node, tangents: Tangents) -> None:
         self.op, self.node, self.outer = op, node, tangents
         self.view = loop_view(node)
-        self.inside = _within(op, self.view.body)
+        self.inside = op.within(self.view.body)
         self.inner = tangents.new_child({})
         carries = enumerate(self.view.carries)
         self.carried = [index for index, carry in carries if carry.input in op.active]
@@ -246,13 +246,6 @@ def _name(op: GradientBuilder, new: ir.Value, value: ir.Value, suffix: str) -> i
     new.type = op.cotangent_type(value)
     new.shape = None if isinstance(value.type, ir.OptionalType) else value.shape
     return new
-
-
-def _within(op: GradientBuilder, graph: ir.Graph) -> GradientBuilder:
-    """Return a builder that emits into a body or a branch that is there."""
-    inside = copy(op)
-    inside.graph = graph
-    return inside
 
 
 def _known(op: GradientBuilder, value: ir.Value, tangents: Tangents) -> ir.Value:

@@ -163,9 +163,8 @@ def _turned(op: GradientBuilder, stack: ir.Value, x: ir.Value, y: ir.Value) -> i
 def _for_each_element(op: GradientBuilder, value: ir.Value, derive: Derive) -> Sequence[ir.Value]:
     """Emit a loop over the elements of a value; return the stacks of what `derive` makes of 1s."""
     inside = op.inside(f"{value.name}/each")
-    trip = ir.Value(name=op.names.fresh("element"), type=ir.TensorType(ir.DataType.INT64))
-    proceed = ir.Value(name=op.names.fresh("proceed"), type=ir.TensorType(ir.DataType.BOOL))
-    trip.shape, proceed.shape = ir.Shape([]), ir.Shape([])
+    trip = op.new_scalar("element", ir.DataType.INT64)
+    proceed = op.new_scalar("proceed", ir.DataType.BOOL)
     count = op.Size(value)
     hit = inside.cast(inside.Equal(op.Range(0, count, 1), trip), value)
     results = derive(inside, inside.reshape(hit, value))

@@ -86,6 +86,18 @@ class Builder:
         builder.graph = ir.Graph([], [], nodes=[], name=self.names.fresh(name))
         return builder
 
+    def within(self, graph: ir.Graph) -> Self:
+        """Return a builder that emits at the end of a body or a branch that is there."""
+        builder = copy(self)
+        builder.graph = graph
+        return builder
+
+    def new_scalar(self, name: str, dtype: ir.DataType) -> ir.Value:
+        """Return a new value of one element, to become an input of a body."""
+        value = ir.Value(name=self.names.fresh(name), type=ir.TensorType(dtype))
+        value.shape = ir.Shape([])
+        return value
+
     def share_constants(self, other: Builder) -> None:
         """Take and leave constants where `other`, a builder for the same model, does."""
         self._constants = other._constants

@@ -62,11 +62,8 @@ def _mapped_by_loop(
     op: Builder, sequences: Sequence[ir.Value], emit: Callable[..., ir.Value], name: str
 ) -> ir.Value:
     inside = op.inside(name)
-    types = (ir.TensorType(ir.DataType.INT64), ir.TensorType(ir.DataType.BOOL))
-    trip, proceed = (
-        ir.Value(name=op.names.fresh(each), type=type_, shape=ir.Shape([]))
-        for each, type_ in zip(("trip", "proceed"), types, strict=True)
-    )
+    trip = op.new_scalar("trip", ir.DataType.INT64)
+    proceed = op.new_scalar("proceed", ir.DataType.BOOL)
     made = emit(inside, *(inside.SequenceAt(sequence, trip) for sequence in sequences))
     so_far = ir.Value(name=op.names.fresh("so_far"))
     if made.type is not None:

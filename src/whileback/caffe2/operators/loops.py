@@ -24,9 +24,8 @@ def repeat(op: Emitter, count: ir.Value, starts: Sequence[ir.Value], trip: Trip)
             then rows, which are stacked along a new first axis.
     """
     body = op.inside("trip")
-    number = ir.Value(name=op.names.fresh("number"), type=ir.TensorType(ir.DataType.INT64))
-    proceed = ir.Value(name=op.names.fresh("proceed"), type=ir.TensorType(ir.DataType.BOOL))
-    number.shape, proceed.shape = ir.Shape([]), ir.Shape([])
+    number = op.new_scalar("number", ir.DataType.INT64)
+    proceed = op.new_scalar("proceed", ir.DataType.BOOL)
     carried = [
         ir.Value(name=op.names.fresh("carried"), type=start.type, shape=start.shape)
         for start in starts

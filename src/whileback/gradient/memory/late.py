@@ -7,7 +7,6 @@ all of it. Where no trip reads the tensor, the parts can wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from typing import Protocol
 
 import onnx_ir as ir
@@ -73,8 +72,7 @@ def is_read(
 
 def _put_off(op: Builder, view: LoopView, late: Late) -> None:
     """Put in the place of a carried value stacks of what is done to it."""
-    body = copy(op)
-    body.graph = view.body
+    body = op.within(view.body)
     stacks = [stack_of(op, view, row) for row in body.own(late.rows)]
     replace_carry(op, view, late.carry, "written", lambda op: late.result(op, stacks))
     # What asks for the size after the node finds it before the loop.

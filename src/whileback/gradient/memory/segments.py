@@ -11,7 +11,6 @@ Source: Griewank and Walther, "Evaluating Derivatives" (2nd ed., 2008), chapter 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from math import ceil, sqrt
 
@@ -96,8 +95,7 @@ class Segmented:
         """Emit a loop over the segments of a part of the trips, each of which `emit` emits."""
         starts = self._stacks(starts, self.reads, lambda stack, way: split(op, stack, way, cut))
         inside = op.inside(f"{self.view.node.name}/segment")
-        number = ir.Value(name=op.names.fresh("segment"), type=ir.TensorType(ir.DataType.INT64))
-        number.shape = ir.Shape([])
+        number = op.new_scalar("segment", ir.DataType.INT64)
         inputs = self._inputs(op, starts)
         size, offset = cut.segment(inside, number)
         segment = Part(size, inside.Add(part.first, offset))
@@ -145,8 +143,7 @@ class Segmented:
             numbers = op.arange(cut.segments)
             starts = [*starts[: self.carried], numbers, *starts[self.carried :]]
             return op.emit("Scan", starts, {"body": body, **self._ways(with_number=True)}, count)
-        proceed = ir.Value(name=op.names.fresh("proceed"), type=ir.TensorType(ir.DataType.BOOL))
-        proceed.shape = ir.Shape([])
+        proceed = op.new_scalar("proceed", ir.DataType.BOOL)
         body.inputs.extend([number, proceed, *inputs])
         body.outputs.insert(0, proceed)
         return op.emit(
@@ -208,9 +205,7 @@ def _count_from(op: Builder, body: ir.Graph, first: ir.Value) -> None:
     if not trip.uses() and trip not in body.outputs:
         return
     uses, nodes = list(trip.uses()), taken_out(body)
-    inside = copy(op)
-    inside.graph = body
-    number = inside.Add(trip, op.Squeeze(first, [0]))
+    number = op.within(body).Add(trip, op.Squeeze(first, [0]))
     body.extend(nodes)
     for use in uses:
         use.node.replace_input_with(use.idx, number)

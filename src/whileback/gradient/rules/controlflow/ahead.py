@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 
 import onnx_ir as ir
 
@@ -35,9 +34,8 @@ def run_ahead(
     original = node.attributes["body"].as_graph()
     copies = dict(zip(definitions(original), definitions(body), strict=True))
     needed = _needed(view, [body.outputs[0], *(copies[value] for value in read)])
-    inside = copy(op)
-    inside.graph = body
-    numbers = [_number(op) for _ in updates]
+    inside = op.within(body)
+    numbers = [op.new_scalar("number", ir.DataType.INT64) for _ in updates]
     results = [body.outputs[0], *(carry.output for carry in needed)]
     results += [update(inside, n, copies) for update, n in zip(updates, numbers, strict=True)]
     inputs = [*body.inputs[:2], *(carry.input for carry in needed), *numbers]
@@ -48,12 +46,6 @@ def run_ahead(
     starts = [view.limit, view.start, *(carry.initial for carry in needed)]
     starts += [op.constant(0)] * len(numbers)
     return op.emit("Loop", starts, {"body": body}, outputs=len(starts) - 2)[len(needed) :]
-
-
-def _number(op: Builder) -> ir.Value:
-    number = ir.Value(name=op.names.fresh("number"), type=ir.TensorType(ir.DataType.INT64))
-    number.shape = ir.Shape([])
-    return number
 
 
 def _needed(view: LoopView, values: Iterable[ir.Value]) -> list[Carry]:

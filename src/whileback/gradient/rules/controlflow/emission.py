@@ -107,9 +107,8 @@ def _emit_loop(
     count: ir.Value,
 ) -> Stacks:
     """Fetch row T-1-i by `Gather`; stacks come out in the order of the reverse trips."""
-    trip = ir.Value(name=op.names.fresh("trip"), type=ir.TensorType(ir.DataType.INT64))
-    proceed = ir.Value(name=op.names.fresh("proceed"), type=ir.TensorType(ir.DataType.BOOL))
-    trip.shape, proceed.shape = ir.Shape([]), ir.Shape([])
+    trip = op.new_scalar("trip", ir.DataType.INT64)
+    proceed = op.new_scalar("proceed", ir.DataType.BOOL)
     limit = op.Squeeze(count, [0])
     fetched, following = _next_rows(op, rows)
     found = _fetch(body, fetched, trip, op.Sub(limit, 1))

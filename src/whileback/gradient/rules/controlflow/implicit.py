@@ -159,8 +159,8 @@ class ImplicitLoop:
         inside.in_loop = True
         w = _input(op, "w", v.type, v.shape)
         change = _input(op, "change", size.type, size.shape)
-        trip = _input(op, "trip", ir.TensorType(ir.DataType.INT64), ir.Shape([]))
-        proceed = _input(op, "proceed", ir.TensorType(ir.DataType.BOOL), ir.Shape([]))
+        trip = op.new_scalar("trip", ir.DataType.INT64)
+        proceed = op.new_scalar("proceed", ir.DataType.BOOL)
         product = body.vjp(inside, {self.solved: w}, [body.z]).get(body.z)
         after = v if product is None else inside.Add(v, product)
         moved = inside.Div(_norm(inside, inside.Sub(after, w)), scale)

@@ -7,7 +7,6 @@ these are kept instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +32,8 @@ class Packed:
 
 def pack(op: Builder, view: LoopView, sequences: Sequence[ir.Value]) -> list[Packed]:
     """Let a loop's body compute what some of its sequences consist of."""
-    body = copy(op)
-    body.graph, body.origin = view.body, view.node
+    body = op.within(view.body)
+    body.origin = view.node
     return [Packed(value, _parts(body, value)) for value in sequences]
 
 

@@ -7,7 +7,6 @@ ahead to find the largest size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,8 +42,8 @@ def pad(op: Builder, view: LoopView, values: Sequence[ir.Value]) -> list[Padded]
     """
     if not values:
         return []
-    body = copy(op)
-    body.graph, body.origin = view.body, view.node
+    body = op.within(view.body)
+    body.origin = view.node
     shapes = {value: body.Shape(value) for value in values}
     for shape in list(shapes.values()):
         if static_shape(shape) is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 
 import numpy as np
 import onnx_ir as ir
@@ -90,8 +89,8 @@ def add_branch_output(
     of two that share one.
     """
     dtype = value.dtype or ir.DataType.FLOAT
-    side = copy(op)
-    side.graph, side.origin = other, None
+    side = op.within(other)
+    side.origin = None
     zeros = np.zeros(0, dtype.numpy())
     nothing = side.constant(zeros) if like is None else side.zeros_like(like, dtype)
     for graph, source, suffix in ((branch, value, "kept"), (other, nothing, "none")):

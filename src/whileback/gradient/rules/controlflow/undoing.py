@@ -6,7 +6,6 @@ alone, and put back where it was, it turns the buffer after the trip into the on
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -59,7 +58,6 @@ class Undo:
 
 def prepare_undo(op: Builder, view: LoopView, write: Write) -> Undo:
     """Let the forward body tell what a write overwrites, and where."""
-    body = copy(op)
-    body.graph = view.body
+    body = op.within(view.body)
     (places,) = body.own([write.indices])
     return Undo(write, places, write.get(body, write.carry.input, places))
