@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -11,7 +11,7 @@ from whileback.errors import ArgumentError, nearest
 from whileback.gradient.memory.naming import by_loop
 from whileback.gradient.rules.controlflow.implicit import Mark, set_mark
 from whileback.graph.origin import MEMORY
-from whileback.graph.scopes import is_loop, loop_view, walk
+from whileback.graph.scopes import loop_view
 from whileback.graph.shapes import FLOATS, describe
 
 __all__ = ["Implicit", "ImplicitLoops", "implicit", "mark_implicit"]
@@ -51,13 +51,12 @@ def implicit(carry: str, tolerance: float = 1e-6, trips: int = 1000) -> Implicit
     return Implicit(carry, float(tolerance), trips)
 
 
-def mark_implicit(graph: ir.Graph, given: ImplicitLoops) -> None:
-    """Mark the loops of a graph in normal form that are differentiated at their solution.
+def mark_implicit(loops: Sequence[ir.Node], given: ImplicitLoops) -> None:
+    """Mark those of a model's loops, in normal form, that are differentiated at their solution.
 
     Raises:
         ArgumentError: an unknown loop or carried value, or one that is no tensor of floats.
     """
-    loops = [node for node in walk(graph) if is_loop(node)]
     for node, meant in by_loop(loops, given or {}, "implicit").items():
         said = meant if isinstance(meant, Implicit) else Implicit(meant)
         set_mark(node, Mark(_index(node, said.carry), said.tolerance, said.trips))

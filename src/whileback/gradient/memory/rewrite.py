@@ -54,8 +54,8 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
         ArgumentError: an unknown strategy or loop, or a budget that cannot be kept.
         UnsupportedError: a loop that cannot be split into segments.
     """
-    mark_implicit(graph, said.implicit)
     every = [node for node in walk(graph) if is_loop(node)]
+    mark_implicit(every, said.implicit)
     loops = [node for node in every if mark_of(node) is None]
     strategies: dict[ir.Node, Strategy] = _given(every, loops, said.memory, "memory")
     cuts = _given(every, loops, said.truncate, "truncate")
