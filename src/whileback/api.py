@@ -138,7 +138,7 @@ def gradient(
         opset=opset,
         ir_version=ir_version,
     )
-    return result if isinstance(model, ir.Model) else formats.to_proto(result)
+    return given_back(result, model)
 
 
 @overload
@@ -204,7 +204,7 @@ def vjp(
         opset=opset,
         ir_version=ir_version,
     )
-    return result if isinstance(model, ir.Model) else formats.to_proto(result)
+    return given_back(result, model)
 
 
 def names(model: AnyModel, *, base_dir: Path | None = None) -> Mapping[str, str]:
@@ -327,6 +327,11 @@ def show(model: AnyModel, *, base_dir: Path | None = None) -> str:
       y : FLOAT[] = Mul(x, x)
     """
     return to_text(opened(model, base_dir))
+
+
+def given_back(result: ir.Model, model: AnyModel) -> onnx.ModelProto | ir.Model:
+    """Return a result in the form that goes with the model it was made of."""
+    return result if isinstance(model, ir.Model) else formats.to_proto(result)
 
 
 def opened(model: AnyModel, base_dir: Path | None) -> ir.Model:

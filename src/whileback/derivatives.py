@@ -11,8 +11,7 @@ from typing import Literal, overload
 import onnx
 import onnx_ir as ir
 
-from whileback import formats
-from whileback.api import AnyModel, Path, opened
+from whileback.api import AnyModel, Path, given_back, opened
 from whileback.gradient import directional, matrices
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.transform import Quantized
@@ -76,7 +75,7 @@ def jvp(
         opset=opset,
         ir_version=ir_version,
     )
-    return result if isinstance(model, ir.Model) else formats.to_proto(result)
+    return given_back(result, model)
 
 
 @overload
@@ -141,7 +140,7 @@ def hvp(
         opset=opset,
         ir_version=ir_version,
     )
-    return result if isinstance(model, ir.Model) else formats.to_proto(result)
+    return given_back(result, model)
 
 
 @overload
@@ -203,7 +202,7 @@ def jacobian(
         opset=opset,
         ir_version=ir_version,
     )
-    return result if isinstance(model, ir.Model) else formats.to_proto(result)
+    return given_back(result, model)
 
 
 @overload
@@ -266,4 +265,4 @@ def hessian(
         opset=opset,
         ir_version=ir_version,
     )
-    return result if isinstance(model, ir.Model) else formats.to_proto(result)
+    return given_back(result, model)

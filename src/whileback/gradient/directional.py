@@ -14,7 +14,7 @@ from whileback.gradient.forward import forward, in_turn
 from whileback.gradient.memory.rewrite import LoopOptions
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.selection import listed, select
-from whileback.gradient.transform import Quantized, Transform, collector_paused, gradient, names
+from whileback.gradient.transform import Quantized, Transform, collector_paused, of_gradient
 
 __all__ = ["hvp", "jvp"]
 
@@ -65,13 +65,18 @@ def hvp(
     Those are `<name>_hvp`, after the gradients `<name>_grad`. For arguments and errors see
     `whileback.hvp`.
     """
-    slopes = gradient(model, of, wrt, reduce=reduce, quantized=quantized, memory=memory)
-    wrt, known = listed(wrt), names(slopes)
-    outputs = [f"{name}_hvp" for name in wrt]
-    gradients = [known[name] for name in wrt]
-    loops = LoopOptions("keep")
-    work = Transform(slopes, gradients, wrt, quantized, loops, opset, ir_version)
-    return _push(work, outputs)
+    work = of_gradient(
+        model,
+        of,
+        wrt,
+        reduce=reduce,
+        quantized=quantized,
+        memory=memory,
+        loops=LoopOptions("keep"),
+        opset=opset,
+        ir_version=ir_version,
+    )
+    return _push(work, [f"{name}_hvp" for name in listed(wrt)])
 
 
 def _push(work: Transform, outputs: Sequence[str]) -> ir.Model:

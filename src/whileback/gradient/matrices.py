@@ -22,8 +22,7 @@ from whileback.gradient.transform import (
     Quantized,
     Transform,
     collector_paused,
-    gradient,
-    names,
+    of_gradient,
     warn_of_zeros,
 )
 from whileback.graph.cleanup import prune
@@ -80,10 +79,18 @@ def hessian(
     These are `<x>_<w>_hessian` for each x and each w of `wrt`, after the gradients `<x>_grad`. For
     arguments and errors see `whileback.hessian`.
     """
-    slopes = gradient(model, of, wrt, reduce=reduce, quantized=quantized, memory=memory)
-    known, wrt = names(slopes), listed(wrt)
-    gradients = [known[name] for name in wrt]
-    work = Transform(slopes, gradients, wrt, quantized, LoopOptions(), opset, ir_version)
+    work = of_gradient(
+        model,
+        of,
+        wrt,
+        reduce=reduce,
+        quantized=quantized,
+        memory=memory,
+        loops=LoopOptions(),
+        opset=opset,
+        ir_version=ir_version,
+    )
+    wrt = listed(wrt)
     return _run(work, {f"{x}/{w}": f"{x}_{w}_hessian" for x in wrt for w in wrt})
 
 

@@ -41,6 +41,7 @@ __all__ = [
     "gradient",
     "gradient_or_vjp",
     "names",
+    "of_gradient",
     "vjp",
     "warn_of_zeros",
 ]
@@ -133,6 +134,28 @@ def gradient_or_vjp(
     """Return the `gradient` where each of `of` has one element, else the `vjp`."""
     work = Transform(model, listed(of), listed(wrt), quantized, loops or LoopOptions(), None, None)
     return work.run(work.ones() if all(map(_is_single, work.targets)) else work.add_seeds())
+
+
+def of_gradient(
+    model: ir.Model,
+    of: str | Sequence[str],
+    wrt: str | Sequence[str],
+    *,
+    reduce: Literal["sum"] | None,
+    quantized: Quantized,
+    memory: Memory,
+    loops: LoopOptions,
+    opset: int | None,
+    ir_version: int | None,
+) -> Transform:
+    """Return the model with its gradients on its way to derivatives of these; `loops` is for them.
+
+    For the other arguments see `gradient`.
+    """
+    slopes = gradient(model, of, wrt, reduce=reduce, quantized=quantized, memory=memory)
+    known, wrt = names(slopes), listed(wrt)
+    gradients = [known[name] for name in wrt]
+    return Transform(slopes, gradients, wrt, quantized, loops, opset, ir_version)
 
 
 def names(model: ir.Model) -> Mapping[str, str]:
