@@ -13,6 +13,7 @@ from whileback.graph.cleanup import discard
 from whileback.graph.constants import known_ints
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN, source
+from whileback.graph.scopes import STANDS_FOR
 from whileback.graph.shapes import (
     HALVES,
     Shapes,
@@ -239,6 +240,17 @@ class Builder:
         then, other = (side.graph for side in sides)
         attributes = {"then_branch": then, "else_branch": other}
         return self.emit("If", [condition], attributes, outputs=len(then.outputs))
+
+    def standing_for(self, operator: str, value: ir.Value) -> ir.Value:
+        """Return a copy of a value, marked as what an operator makes of it that ONNX lacks.
+
+        Only the gradient tells them apart; see `stands_for`.
+        """
+        result = self.Identity(value)
+        producer = result.producer()
+        if producer is not None:  # a constant has none
+            producer.metadata_props[STANDS_FOR] = operator
+        return result
 
     def arange(self, length: ir.Value) -> ir.Value:
         """Return the numbers 0, 1 … length - 1 for a length INT64[1]."""

@@ -15,7 +15,6 @@ from whileback.caffe2.operators.registry import (
 )
 from whileback.caffe2.reading.emitter import Emitter
 from whileback.formats.caffe2.caffe2_pb2 import OperatorDef
-from whileback.graph.scopes import STANDS_FOR
 
 not_differentiable("it is there to stop the gradient", "StopGradient", "ZeroGradient")
 not_differentiable("it only looks at its input", "Assert", "EnforceFinite", "Print")
@@ -34,11 +33,7 @@ def copy(_: Emitter, node: Operator) -> ir.Value:
 def marked(op: Emitter, node: Operator) -> ir.Value:
     """Y = X, marked as what has another gradient than a copy, or none."""
     (X,) = node.tensors(1)
-    Y = op.Identity(X)
-    producer = Y.producer()
-    if producer is not None:  # the output of no node is a constant
-        producer.metadata_props[STANDS_FOR] = node.type
-    return Y
+    return op.standing_for(node.type, X)
 
 
 @lowering("Assert", "EnforceFinite", "Print", "ZeroGradient")

@@ -23,7 +23,6 @@ from whileback.gradient.memory.segments import Part, Segmented
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.copying import copy_node
-from whileback.graph.scopes import STANDS_FOR
 
 __all__ = ["Truncate", "Truncated", "check_truncation"]
 
@@ -125,8 +124,4 @@ def _halves(
 
 def _stopped(op: Builder, value: ir.Value) -> ir.Value:
     """Return a copy of a value through which no gradient flows."""
-    result = op.Identity(value)
-    node = result.producer()
-    assert node is not None
-    node.metadata_props[STANDS_FOR] = "StopGradient"
-    return result
+    return op.standing_for("StopGradient", value)
