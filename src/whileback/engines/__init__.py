@@ -20,6 +20,7 @@ __all__ = ["Compiled", "compile"]
 _ENGINES = {
     "onnxruntime": "whileback.engines.onnxruntime",
     "reference": "whileback.engines.reference",
+    "xla": "whileback.engines.xla",
 }
 
 

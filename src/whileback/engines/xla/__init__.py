@@ -1,0 +1,81 @@
+"""Runs models on XLA, by JAX: loops at the speed of compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as ir
+
+from whileback.engines.base import Source
+from whileback.engines.xla.control import CONTROL
+from whileback.engines.xla.facts import Trace
+from whileback.engines.xla.interpret import Scope, domain_of, exact, run_graph
+from whileback.engines.xla.registry import lowerings
+from whileback.engines.xla.specialize import Specializer
+from whileback.errors import EngineError
+from whileback.graph.normalize import normalize
+from whileback.graph.scopes import walk
+
+__all__ = ["load"]
+
+# Larger constants go into the program as arguments: XLA takes long to compile large ones.
+_INLINE = 1024
+
+
+def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
+    """Return a function that runs the model on XLA."""
+    model = normalize(source.model, needs_expansion=lambda node: not _is_lowered(node))
+    unknown = sorted({_operator(node) for node in walk(model.graph) if not _is_lowered(node)})
+    if unknown:
+        raise EngineError(
+            f"The engine 'xla' cannot run model {source.name!r}: it has no lowering for "
+            f"{', '.join(unknown)}. Run it with engine='onnxruntime'."
+        )
+    return _Model(model).run
+
+
+def _is_lowered(node: ir.Node) -> bool:
+    key = domain_of(node), node.op_type
+    return key in lowerings() or (key[0] == "" and node.op_type in CONTROL)
+
+
+def _operator(node: ir.Node) -> str:
+    return f"{node.domain or 'ai.onnx'}::{node.op_type}"
+
+
+class _Model:
+    """A model in normal form, and its programs."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._graph = model.graph
+        self._constants: dict[str, np.ndarray] = {}
+        with jax.enable_x64(True):
+            self._weights = {}
+            for name, value in model.graph.initializers.items():
+                assert value.const_value is not None
+                array = value.const_value.numpy()
+                if array.size <= _INLINE:
+                    self._constants[name] = array
+                else:
+                    self._weights[name] = jnp.asarray(array)
+        self._programs = Specializer(self._trace)
+
+    def run(self, arguments: dict[str, Any]) -> Sequence[Any]:
+        """Run the model on arrays by name."""
+        with jax.enable_x64(True):
+            outputs = self._programs({**self._weights, **arguments})
+        return [np.asarray(output) for output in outputs]
+
+    def _trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
+        graph, scope = self._graph, Scope()
+        for name, value in graph.initializers.items():
+            given = arguments.get(name)
+            scope.define([value], [self._constants[name] if given is None else given], trace)
+        inputs = [value for value in graph.inputs if value.name in arguments]
+        scope.define(inputs, [arguments[str(value.name)] for value in inputs], trace)
+        outputs = run_graph(graph, scope, trace, CONTROL)
+        return [exact(trace, output) for output in outputs]

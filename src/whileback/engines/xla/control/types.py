@@ -1,0 +1,37 @@
+"""What is carried through loops and branches: arrays, of types that stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from whileback.engines.xla.facts import NotStaticError
+from whileback.engines.xla.rows import Rows
+
+__all__ = ["as_arrays", "same_types"]
+
+
+def as_arrays(values: Sequence[Any]) -> list[Any]:
+    """Return the values as JAX carries them.
+
+    Raises:
+        NotStaticError: one is a sequence, or an optional, of which XLA knows nothing.
+    """
+    for value in values:
+        if not isinstance(value, (np.ndarray, jax.Array, Rows)):
+            raise NotStaticError("a sequence")
+    return [jnp.asarray(value) if isinstance(value, np.ndarray) else value for value in values]
+
+
+def same_types(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Tell whether values have the same structures, shapes and types."""
+
+    def types(items: Sequence[Any]) -> Any:
+        leaves, structure = jax.tree.flatten(items)
+        return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+
+    return bool(types(values) == types(others))

@@ -1,0 +1,118 @@
+"""What a program takes for granted of a run, and how it tells whether that held.
+
+XLA compiles for fixed shapes. What a shape depends on and only a run can tell (how many trips a
+loop makes, where `NonZero` finds something, an input that is a shape) is a *fact*: the program is
+compiled for its value, computes the true value beside, and reports it. Where a fact is not known
+yet, the program ends there, and the report is all that it gives.
+
+Inside a loop nothing can end: there, a stack has a *capacity*, and the report is the most that
+was needed. Whatever follows a wrong fact is without meaning, so loops that follow make no trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Cut", "Facts", "NotStaticError", "Trace"]
+
+Facts = Mapping[str, np.ndarray]
+Reports = dict[str, jax.Array]
+
+_CAPACITY = "capacity of "
+_SMALLEST = np.array(16)
+
+
+class Cut(Exception):
+    """The program can be compiled up to here, and ends with what it reports."""
+
+
+class NotStaticError(Exception):
+    """What a loop's body or a branch computes has to be known while compiling."""
+
+
+@dataclass
+class Trace:
+    """What is known, taken for granted, and reported while one program is traced.
+
+    `ok` tells whether all facts held so far; it is None as long as there are none. `reports` has
+    the true value of each fact. `top` is the trace of the whole program, outside loops and
+    branches; it knows by which names its values would be facts. `prefix` tells apart the trips
+    of a loop that is written out.
+    """
+
+    facts: Facts
+    ok: jax.Array | None = None
+    reports: Reports = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    prefix: str = ""
+    top: Trace | None = None
+
+    def within(self, ok: jax.Array | None) -> Trace:
+        """Return the trace of a body or branch, whose `ok` and reports are values of its own."""
+        return Trace(self.facts, ok, prefix=self.prefix, top=self.top or self)
+
+    @property
+    def is_top(self) -> bool:
+        """Tell whether this stands outside all loops and branches."""
+        return self.top is None
+
+    def defined(self, name: str, value: Any) -> Any:
+        """Return what a value of the whole program is: NumPy's array if it is a fact."""
+        if not self.is_top or not isinstance(value, jax.Array):
+            return value
+        key = self.prefix + name
+        if key in self.facts:
+            return self.static(key, value)
+        self.names[id(value)] = key
+        return value
+
+    def static(self, key: str, value: Any) -> np.ndarray:
+        """Return the value, which must be known while compiling.
+
+        Raises:
+            Cut: it is not known yet.
+            NotStaticError: it is computed in a loop or a branch, where it may be many.
+        """
+        if isinstance(value, np.ndarray):
+            return value
+        top = self.top or self
+        key = top.names.get(id(value), self.prefix + key)
+        if key in top.names.values() and key not in self.facts:
+            top.reports[key] = value
+            raise Cut(key)
+        if not self.is_top:
+            raise NotStaticError(key)
+        self.reports[key] = value
+        if key not in self.facts:
+            raise Cut(key)
+        self._require(jnp.array_equal(value, self.facts[key]))
+        return self.facts[key]
+
+    def capacity(self, loop: str) -> int:
+        """Return for how many rows the stacks of a loop inside another one are to have room."""
+        return int(self.facts.get(_CAPACITY + loop, _SMALLEST))
+
+    def needed(self, loop: str, count: jax.Array) -> None:
+        """Report for how many rows the stacks of the loop needed room."""
+        self.report_most({_CAPACITY + loop: count.astype(jnp.int64)})
+        self._require(count <= self.capacity(loop))
+
+    def report_most(self, reports: Reports) -> None:
+        """Report what happened in a body or a branch: of each capacity, the most that was needed."""
+        for key, value in reports.items():
+            before = self.reports.get(key)
+            self.reports[key] = value if before is None else jnp.maximum(before, value)
+
+    def _require(self, holds: jax.Array) -> None:
+        self.ok = holds if self.ok is None else self.ok & holds
+
+
+def is_capacity(key: str) -> bool:
+    """Tell whether a fact is a number of rows for which there is room."""
+    return key.startswith(_CAPACITY)

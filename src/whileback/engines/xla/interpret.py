@@ -1,0 +1,110 @@
+"""Runs a graph on values that are being traced: each node once, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as ir
+
+from whileback.engines.xla.facts import Trace
+from whileback.engines.xla.operator import Operator, as_tuple, concrete, is_static
+from whileback.engines.xla.registry import Lowering, lowerings
+from whileback.engines.xla.rows import Rows, shape_of
+from whileback.graph.scopes import STANDARD_DOMAINS
+
+__all__ = ["Control", "Scope", "domain_of", "exact", "run_graph"]
+
+Control = Callable[["Scope", ir.Node, Trace], Sequence[Any]]
+
+
+class Scope:
+    """The values of a graph by what defines them; those of the graphs around it stay readable."""
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self._outer = outer
+        self._values: dict[ir.Value, Any] = {}
+
+    def __getitem__(self, value: ir.Value | None) -> Any:
+        scope: Scope | None = self
+        while value is not None and scope is not None:
+            if value in scope._values:
+                return scope._values[value]
+            scope = scope._outer
+        return None
+
+    def define(self, values: Sequence[ir.Value], results: Sequence[Any], trace: Trace) -> None:
+        """Set what values are."""
+        for value, result in zip(values, results, strict=False):
+            self._values[value] = trace.defined(str(value.name), result)
+
+
+def domain_of(node: ir.Node) -> str:
+    """Return the domain of a node, which is "" for that of ONNX."""
+    return "" if node.domain in STANDARD_DOMAINS else node.domain
+
+
+def run_graph(
+    graph: ir.Graph, scope: Scope, trace: Trace, control: Mapping[str, Control]
+) -> list[Any]:
+    """Run the graph's nodes, whose inputs the scope has, and return its outputs."""
+    for node in graph:
+        if node.op_type in control and domain_of(node) == "":
+            results = control[node.op_type](scope, node, trace)
+        else:
+            results = _apply(node, [scope[value] for value in node.inputs], trace)
+        scope.define(node.outputs, results, trace)
+    return [scope[value] for value in graph.outputs]
+
+
+def exact(trace: Trace, value: Any) -> Any:
+    """Return the rows that count as an array; their number must be known while compiling."""
+    if not isinstance(value, Rows):
+        return value
+    top = trace.top or trace
+    if value.origin is not None:
+        top.names[id(value.count)] = value.origin
+    return value.buffer[: int(trace.static("rows", value.count))]
+
+
+def _apply(node: ir.Node, operands: list[Any], trace: Trace) -> tuple[Any, ...]:
+    """Lower one operator."""
+    entry = lowerings()[domain_of(node), node.op_type]
+    if any(isinstance(operand, Rows) for operand in operands):
+        return _on_rows(entry, node, operands, trace)
+    folds = entry.folds and all(map(is_static, operands))
+    op = Operator(node, trace, np if folds else jnp)
+    with np.errstate(all="ignore"):
+        results = as_tuple(entry.function(op, *operands))
+    return tuple(map(concrete, results))
+
+
+def _on_rows(entry: Lowering, node: ir.Node, operands: list[Any], trace: Trace) -> tuple[Any, ...]:
+    """Lower an operator one of whose operands is a stack of which only some rows count."""
+    op = Operator(node, trace)
+    stacks = [operand for operand in operands if isinstance(operand, Rows)]
+    capacity = min(stack.capacity for stack in stacks)
+    if capacity > 0 and callable(entry.rows):
+        return as_tuple(entry.rows(op, *operands))
+    if capacity > 0 and entry.rows == "each" and _go_row_by_row(operands):
+        buffers = [
+            operand.buffer[:capacity] if isinstance(operand, Rows) else operand
+            for operand in operands
+        ]
+        return tuple(map(stacks[0].like, as_tuple(entry.function(op, *buffers))))
+    return _apply(node, [exact(trace, operand) for operand in operands], trace)
+
+
+def _go_row_by_row(operands: Sequence[Any]) -> bool:
+    """Tell whether row k of the result is made of row k of each stack, and the same of others."""
+    arrays = [operand for operand in operands if operand is not None]
+    rank = max(len(shape_of(array)) for array in arrays)
+    for array in arrays:
+        shape = shape_of(array)
+        if isinstance(array, Rows) and len(shape) < rank:
+            return False
+        if not isinstance(array, Rows) and len(shape) == rank and shape[0] != 1:
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""The lowerings, in files by the folders that ONNX itself uses."""
