@@ -26,32 +26,32 @@ class Operator:
     trace: Trace
     xp: ModuleType = jnp
 
-    def int(self, name: str, default: int | None = None) -> int:
+    def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute."""
         attribute = self.node.attributes.get(name)
         return attribute.as_int() if attribute is not None else default  # type: ignore[return-value]
 
-    def float(self, name: str, default: float | None = None) -> float:
+    def number(self, name: str, default: float | None = None) -> float:
         """Return a float attribute."""
         attribute = self.node.attributes.get(name)
         return attribute.as_float() if attribute is not None else default  # type: ignore[return-value]
 
-    def string(self, name: str, default: str | None = None) -> str:
+    def text(self, name: str, default: str | None = None) -> str:
         """Return a string attribute."""
         attribute = self.node.attributes.get(name)
         return attribute.as_string() if attribute is not None else default  # type: ignore[return-value]
 
-    def ints(self, name: str, default: Any = None) -> Any:
+    def integers(self, name: str, default: Any = None) -> Any:
         """Return a list of integers, as a tuple."""
         attribute = self.node.attributes.get(name)
         return tuple(attribute.as_ints()) if attribute is not None else default
 
-    def floats(self, name: str, default: Any = None) -> Any:
+    def numbers(self, name: str, default: Any = None) -> Any:
         """Return a list of floats, as a tuple."""
         attribute = self.node.attributes.get(name)
         return tuple(attribute.as_floats()) if attribute is not None else default
 
-    def strings(self, name: str, default: Any = None) -> Any:
+    def texts(self, name: str, default: Any = None) -> Any:
         """Return a list of strings, as a tuple."""
         attribute = self.node.attributes.get(name)
         return tuple(attribute.as_strings()) if attribute is not None else default

@@ -26,11 +26,11 @@ def gemm_rows(op: Operator, A: Any, B: Any, C: Any = None) -> Any:
 @lowering("Gemm", rows=gemm_rows)
 def gemm(op: Operator, A: Any, B: Any, C: Any = None) -> Any:
     """Y = alpha·A·B + beta·C, A and B transposed where asked for."""
-    left = A.T if op.int("transA", 0) else A
-    right = B.T if op.int("transB", 0) else B
-    product = op.float("alpha", 1.0) * (left @ right)
+    left = A.T if op.integer("transA", 0) else A
+    right = B.T if op.integer("transB", 0) else B
+    product = op.number("alpha", 1.0) * (left @ right)
     return (
         product.astype(A.dtype)
         if C is None
-        else (product + op.float("beta", 1.0) * C).astype(A.dtype)
+        else (product + op.number("beta", 1.0) * C).astype(A.dtype)
     )

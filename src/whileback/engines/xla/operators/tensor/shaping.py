@@ -17,19 +17,19 @@ __all__: list[str] = []
 def shape_of_rows(op: Operator, X: Rows) -> Any:
     """The number of rows that count, then the other sizes."""
     sizes = jnp.array(X.shape, jnp.int64).at[0].set(X.count.astype(jnp.int64))
-    return sizes[op.int("start", 0) : op.int("end", X.ndim)]
+    return sizes[op.integer("start", 0) : op.integer("end", X.ndim)]
 
 
 @lowering("Shape", rows=shape_of_rows)
 def shape(op: Operator, X: Any) -> Any:
     """The sizes of X, from one axis to another."""
-    return np.array(X.shape[op.int("start", 0) : op.int("end", X.ndim)], np.int64)
+    return np.array(X.shape[op.integer("start", 0) : op.integer("end", X.ndim)], np.int64)
 
 
 @lowering("Transpose", folds=True)
 def transpose(op: Operator, X: Any) -> Any:
     """Axes in another order."""
-    return op.xp.transpose(X, op.ints("perm"))
+    return op.xp.transpose(X, op.integers("perm"))
 
 
 def reshape_rows(op: Operator, X: Rows, shape: Any) -> Any:
@@ -47,7 +47,7 @@ def reshape_rows(op: Operator, X: Rows, shape: Any) -> Any:
 def reshape(op: Operator, X: Any, shape: Any) -> Any:
     """The same elements in another shape; 0 keeps a size, -1 takes what is left."""
     sizes = [int(size) for size in op.static(shape, "shape")]
-    if not op.int("allowzero", 0):
+    if not op.integer("allowzero", 0):
         sizes = [X.shape[axis] if size == 0 else size for axis, size in enumerate(sizes)]
     return op.xp.reshape(X, sizes)
 
