@@ -11,9 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.engines.base import Source
-from whileback.engines.xla.control import CONTROL
 from whileback.engines.xla.facts import Trace
-from whileback.engines.xla.interpret import Scope, domain_of, exact, run_graph
+from whileback.engines.xla.interpret import Scope, domain_of, exact, is_control, run_graph
 from whileback.engines.xla.registry import lowerings
 from whileback.engines.xla.specialize import Specializer
 from whileback.errors import EngineError
@@ -39,8 +38,7 @@ def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
 
 
 def _is_lowered(node: ir.Node) -> bool:
-    key = domain_of(node), node.op_type
-    return key in lowerings() or (key[0] == "" and node.op_type in CONTROL)
+    return is_control(node) or (domain_of(node), node.op_type) in lowerings()
 
 
 def _operator(node: ir.Node) -> str:
@@ -77,5 +75,5 @@ class _Model:
             scope.define([value], [self._constants[name] if given is None else given], trace)
         inputs = [value for value in graph.inputs if value.name in arguments]
         scope.define(inputs, [arguments[str(value.name)] for value in inputs], trace)
-        outputs = run_graph(graph, scope, trace, CONTROL)
+        outputs = run_graph(graph, scope, trace)
         return [exact(trace, output) for output in outputs]

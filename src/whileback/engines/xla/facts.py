@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Cut", "Facts", "NotStaticError", "Trace"]
+__all__ = ["CutError", "Facts", "NotStaticError", "Trace"]
 
 Facts = Mapping[str, np.ndarray]
 Reports = dict[str, jax.Array]
@@ -28,7 +28,7 @@ _CAPACITY = "capacity of "
 _SMALLEST = np.array(16)
 
 
-class Cut(Exception):
+class CutError(Exception):
     """The program can be compiled up to here, and ends with what it reports."""
 
 
@@ -76,7 +76,7 @@ class Trace:
         """Return the value, which must be known while compiling.
 
         Raises:
-            Cut: it is not known yet.
+            CutError: it is not known yet.
             NotStaticError: it is computed in a loop or a branch, where it may be many.
         """
         if isinstance(value, np.ndarray):
@@ -85,12 +85,12 @@ class Trace:
         key = top.names.get(id(value), self.prefix + key)
         if key in top.names.values() and key not in self.facts:
             top.reports[key] = value
-            raise Cut(key)
+            raise CutError(key)
         if not self.is_top:
             raise NotStaticError(key)
         self.reports[key] = value
         if key not in self.facts:
-            raise Cut(key)
+            raise CutError(key)
         self._require(jnp.array_equal(value, self.facts[key]))
         return self.facts[key]
 
@@ -104,7 +104,7 @@ class Trace:
         self._require(count <= self.capacity(loop))
 
     def report_most(self, reports: Reports) -> None:
-        """Report what happened in a body or a branch: of each capacity, the most that was needed."""
+        """Report what a body or a branch reports: of each capacity, the most that was needed."""
         for key, value in reports.items():
             before = self.reports.get(key)
             self.reports[key] = value if before is None else jnp.maximum(before, value)

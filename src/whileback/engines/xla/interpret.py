@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,13 +11,11 @@ import onnx_ir as ir
 
 from whileback.engines.xla.facts import Trace
 from whileback.engines.xla.operator import Operator, as_tuple, concrete, is_static
-from whileback.engines.xla.registry import Lowering, lowerings
+from whileback.engines.xla.registry import Lowering, controls, lowerings
 from whileback.engines.xla.rows import Rows, shape_of
 from whileback.graph.scopes import STANDARD_DOMAINS
 
-__all__ = ["Control", "Scope", "domain_of", "exact", "run_graph"]
-
-Control = Callable[["Scope", ir.Node, Trace], Sequence[Any]]
+__all__ = ["Scope", "domain_of", "exact", "is_control", "run_graph"]
 
 
 class Scope:
@@ -46,13 +44,17 @@ def domain_of(node: ir.Node) -> str:
     return "" if node.domain in STANDARD_DOMAINS else node.domain
 
 
-def run_graph(
-    graph: ir.Graph, scope: Scope, trace: Trace, control: Mapping[str, Control]
-) -> list[Any]:
+def is_control(node: ir.Node) -> bool:
+    """Tell whether the node has graphs of its own, that the engine runs."""
+    return domain_of(node) == "" and node.op_type in controls()
+
+
+def run_graph(graph: ir.Graph, scope: Scope, trace: Trace) -> list[Any]:
     """Run the graph's nodes, whose inputs the scope has, and return its outputs."""
     for node in graph:
-        if node.op_type in control and domain_of(node) == "":
-            results = control[node.op_type](scope, node, trace)
+        results: Sequence[Any]
+        if is_control(node):
+            results = controls()[node.op_type](scope, node, trace)
         else:
             results = _apply(node, [scope[value] for value in node.inputs], trace)
         scope.define(node.outputs, results, trace)

@@ -1,4 +1,4 @@
-"""The table of lowerings: how each operator is said in JAX."""
+"""The tables of lowerings: how each operator is said in JAX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-__all__ = ["Lowering", "lowering", "lowerings"]
+__all__ = ["Lowering", "control", "controls", "lowering", "lowerings"]
 
 Function = Callable[..., Any]
 
@@ -30,6 +30,7 @@ class Lowering:
 
 
 _TABLE: dict[tuple[str, str], Lowering] = {}
+_CONTROLS: dict[str, Function] = {}
 
 
 def lowering(
@@ -51,11 +52,31 @@ def lowering(
     return register
 
 
+def control(op_type: str) -> Callable[[Function], Function]:
+    """Register how a node with graphs of its own is said in JAX, by its scope, node and trace."""
+
+    def register(function: Function) -> Function:
+        _CONTROLS[op_type] = function
+        return function
+
+    return register
+
+
 @cache
 def lowerings() -> Mapping[tuple[str, str], Lowering]:
     """Return all lowerings, by domain and operator."""
-    from whileback.engines.xla import operators
-
-    for module in pkgutil.walk_packages(operators.__path__, f"{operators.__name__}."):
-        importlib.import_module(module.name)
+    _load("whileback.engines.xla.operators")
     return _TABLE
+
+
+@cache
+def controls() -> Mapping[str, Function]:
+    """Return all lowerings of nodes with graphs of their own, by operator."""
+    _load("whileback.engines.xla.control")
+    return _CONTROLS
+
+
+def _load(package: str) -> None:
+    path = importlib.import_module(package).__path__
+    for module in pkgutil.walk_packages(path, f"{package}."):
+        importlib.import_module(module.name)

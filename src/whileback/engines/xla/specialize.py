@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from whileback.engines.xla.facts import Cut, Facts, Trace, is_capacity
+from whileback.engines.xla.facts import CutError, Facts, Trace, is_capacity
 
 __all__ = ["Specializer"]
 
@@ -64,7 +64,7 @@ class Specializer:
             outputs, report = program.run(arguments)
             learned = program.contradiction(np.asarray(report)) if program.asked else {}
             if not learned and program.is_whole:
-                return outputs
+                return list(outputs)
             facts = {**program.facts, **learned}
 
     def _find(self, programs: list[Program], facts: Facts) -> Program | None:
@@ -85,7 +85,7 @@ class Specializer:
             try:
                 outputs = list(self._trace(arguments, trace))
                 program.is_whole = True
-            except Cut:
+            except CutError:
                 outputs = []
             reports = trace.reports
             program.asked = [(key, value.shape, value.dtype) for key, value in reports.items()]

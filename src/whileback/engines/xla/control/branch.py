@@ -12,11 +12,13 @@ import onnx_ir as ir
 from whileback.engines.xla.control.types import as_arrays, same_types
 from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, run_graph
+from whileback.engines.xla.registry import control
 from whileback.graph.scopes import branches
 
 __all__ = ["branch"]
 
 
+@control("If")
 def branch(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
     """Run one of two graphs.
 
@@ -33,9 +35,7 @@ def branch(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
 
 
 def _run(graph: ir.Graph, scope: Scope, trace: Trace) -> list[Any]:
-    from whileback.engines.xla.control import CONTROL
-
-    return run_graph(graph, Scope(scope), trace, CONTROL)
+    return run_graph(graph, Scope(scope), trace)
 
 
 def _conditional(scope: Scope, node: ir.Node, trace: Trace, condition: jax.Array) -> list[Any]:

@@ -6,24 +6,26 @@ which the program is compiled. One inside another makes stacks with room for som
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import onnx_ir as ir
 
+from whileback.engines.xla.control.length import Length
 from whileback.engines.xla.control.types import as_arrays, same_types
 from whileback.engines.xla.control.unrolled import unrolled
 from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, exact, run_graph
+from whileback.engines.xla.registry import control
 from whileback.engines.xla.rows import Rows
-from whileback.graph.scopes import LoopView, loop_view
+from whileback.graph.scopes import LoopView, ScanInput, loop_view
 
 __all__ = ["loop"]
 
 
+@control("Scan")
+@control("Loop")
 def loop(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
     """Run a loop; one that carries sequences, or other shapes in every trip, is written out."""
     view = loop_view(node)
@@ -35,12 +37,15 @@ def loop(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
         return unrolled(scope, view, trace)
 
 
-@dataclass(frozen=True)
-class _Length:
-    """How many rows the stacks have: `room` for them, and whether that is the number of trips."""
+class _State(NamedTuple):
+    """What a trip hands on: `ok` is None where nothing can prove wrong, see `facts`."""
 
-    room: int
-    is_exact: bool
+    trip: jax.Array
+    proceed: jax.Array
+    ok: jax.Array | None
+    carried: list[Any]
+    tapes: list[jax.Array]
+    reports: dict[str, jax.Array]
 
 
 class _Loop:
@@ -48,145 +53,106 @@ class _Loop:
 
     def __init__(self, scope: Scope, view: LoopView, trace: Trace) -> None:
         self._scope, self._view, self._trace = scope, view, trace
-        self._name = str(view.node.name)
-        self._fact = f"trips of {self._name}"
-        self._stacks = [self._rows_in_order(read) for read in view.scan_inputs]
-        self._limit = self._find_limit()
-        start = scope[view.start]
-        self._proceed = jnp.array(True) if start is None else jnp.asarray(start).reshape(())
-        self._initial = as_arrays([scope[carry.initial] for carry in view.carries])
-        self._wanted = [w for w in view.scan_outputs if w.stack.uses() or w.stack.is_graph_output()]
+        self._stacks = [_in_order(scope, read, trace) for read in view.scan_inputs]
+        self._length = Length.of(scope, view, trace, self._stacks)
+        self._written = [
+            w for w in view.scan_outputs if w.stack.uses() or w.stack.is_graph_output()
+        ]
 
     def run(self) -> list[Any]:
         """Run the loop and return what its node does."""
-        trip = jnp.zeros((), jnp.int64)
-        shapes = jax.eval_shape(self._trip, trip, self._proceed, self._trace.ok, self._initial)
-        _, ok_type, carried, rows, reports = shapes
-        if not same_types(carried, self._initial):
-            raise NotStaticError(self._name)
-        length = self._length()
-        tapes = [jnp.zeros((length.room, *row.shape), row.dtype) for row in rows]
-        ok = jnp.array(True) if ok_type is not None and self._trace.ok is None else self._trace.ok
-        start = {key: jnp.zeros((), jnp.int64) for key in reports}
-        state = trip, self._proceed, ok, self._initial, tapes, start
-        trips, _, ok, carried, tapes, reports = jax.lax.while_loop(self._goes_on, self._step, state)
-        self._trace.ok = ok
-        self._trace.report_most(reports)
-        return [*carried, *self._results(trips, tapes, length)]
-
-    def _rows_in_order(self, read: Any) -> Any:
-        stack = self._scope[read.stack]
-        if isinstance(stack, Rows) and (stack.capacity == 0 or read.axis % stack.ndim):
-            stack = exact(self._trace, stack)
-        if isinstance(stack, Rows):
-            return stack
-        return jnp.moveaxis(jnp.asarray(stack), read.axis, 0)
-
-    def _find_limit(self) -> Any:
-        """Return the most trips: a number, a traced one, or None."""
-        for stack in self._stacks:
-            if not isinstance(stack, Rows):
-                return int(stack.shape[0])
-        if self._stacks:
-            return self._stacks[0].count
-        limit = self._scope[self._view.limit]
-        if limit is None:
-            return None
-        return int(limit.item()) if isinstance(limit, np.ndarray) else limit.reshape(())
-
-    def _is_certain(self) -> bool:
-        """Tell whether it is the limit that ends the loop, and nothing else."""
-        view = self._view
-        if view.proceed is None:
-            return True
+        view, trace = self._view, self._trace
+        initial = as_arrays([self._scope[carry.initial] for carry in view.carries])
         start = self._scope[view.start]
-        if start is not None and not (isinstance(start, np.ndarray) and start.item()):
-            return False
-        constant = self._scope[view.proceed]
-        always = isinstance(constant, np.ndarray) and bool(constant.item())
-        return always or view.proceed is view.body.inputs[1]
+        zero = jnp.zeros((), jnp.int64)
+        proceed = jnp.array(True) if start is None else jnp.asarray(start).reshape(())
+        state = _State(zero, proceed, trace.ok, initial, [], {})
+        after, rows = jax.eval_shape(self._trip, state)
+        if not same_types(after.carried, initial):
+            raise NotStaticError(str(view.node.name))
+        room = self._length.room
+        end = jax.lax.while_loop(
+            self._goes_on,
+            self._step,
+            state._replace(
+                ok=jnp.array(True) if state.ok is None and after.ok is not None else state.ok,
+                tapes=[jnp.zeros((room, *row.shape), row.dtype) for row in rows],
+                reports=dict.fromkeys(after.reports, zero),
+            ),
+        )
+        trace.ok = end.ok
+        trace.report_most(end.reports)
+        return [*end.carried, *self._results(end)]
 
-    def _length(self) -> _Length:
-        trace = self._trace
-        if isinstance(self._limit, int) and self._is_certain():
-            return _Length(max(self._limit, 0), True)
-        if self._stacks:
-            return _Length(self._stacks[0].capacity, False)
-        if not self._wanted:
-            return _Length(0, False)
-        if not trace.is_top:
-            return _Length(trace.capacity(self._name), False)
-        if (known := trace.facts.get(trace.prefix + self._fact)) is not None:
-            return _Length(int(known), True)
-        return _Length(0, False)
+    def _goes_on(self, state: _State) -> jax.Array:
+        goes_on = jnp.array(True)
+        if not self._length.is_certain:
+            goes_on = state.proceed
+        if self._length.limit is not None:
+            goes_on &= state.trip < self._length.limit
+        return goes_on if state.ok is None else goes_on & state.ok
 
-    def _goes_on(self, state: Any) -> jax.Array:
-        trip, proceed, ok, *_ = state
-        goes_on = proceed if not self._is_certain() else jnp.array(True)
-        if self._limit is not None:
-            goes_on &= trip < self._limit
-        return goes_on if ok is None else goes_on & ok
-
-    def _step(self, state: Any) -> Any:
-        trip, proceed, ok, carried, tapes, reports = state
-        proceed, ok, carried, rows, more = self._trip(trip, proceed, ok, carried)
-        tapes = [
-            jax.lax.dynamic_update_index_in_dim(tape, row, self._place(trip, written.reverse), 0)
-            if tape.shape[0]
-            else tape
-            for tape, row, written in zip(tapes, rows, self._wanted, strict=True)
-        ]
-        reports = {key: jnp.maximum(reports[key], value) for key, value in more.items()}
-        return trip + 1, proceed, ok, carried, tapes, reports
+    def _step(self, state: _State) -> _State:
+        """Make one trip, and write its rows."""
+        after, rows = self._trip(state)
+        tapes = list(after.tapes)
+        for index, (row, written) in enumerate(zip(rows, self._written, strict=True)):
+            if tapes[index].shape[0]:
+                place = self._place(state.trip, written.reverse)
+                tapes[index] = jax.lax.dynamic_update_index_in_dim(tapes[index], row, place, 0)
+        return after._replace(trip=state.trip + 1, tapes=tapes)
 
     def _place(self, trip: jax.Array, reverse: bool) -> jax.Array:
-        return self._limit - 1 - trip if reverse else trip
+        """Return which row of a stack belongs to the trip."""
+        limit = self._length.limit
+        return limit - 1 - trip if reverse and limit is not None else trip
 
-    def _trip(self, trip: Any, proceed: Any, ok: Any, carried: list[Any]) -> Any:
-        """Run the body once."""
-        from whileback.engines.xla.control import CONTROL
-
+    def _trip(self, state: _State) -> tuple[_State, list[Any]]:
+        """Run the body once; return the state after it, and the rows of the stacks."""
         view = self._view
-        trace, scope = self._trace.within(ok), Scope(self._scope)
+        trace, scope = self._trace.within(state.ok), Scope(self._scope)
         if view.trip is not None:
-            scope.define(view.body.inputs[:2], [trip, proceed], trace)
-        scope.define([carry.input for carry in view.carries], carried, trace)
+            scope.define(view.body.inputs[:2], [state.trip, state.proceed], trace)
+        scope.define([carry.input for carry in view.carries], state.carried, trace)
         for read, stack in zip(view.scan_inputs, self._stacks, strict=True):
             buffer = stack.buffer if isinstance(stack, Rows) else stack
-            place = self._place(trip, read.reverse)
+            place = self._place(state.trip, read.reverse)
             row = jax.lax.dynamic_index_in_dim(buffer, place, 0, keepdims=False)
             scope.define([read.row], [row], trace)
-        run_graph(view.body, scope, trace, CONTROL)
-        goes_on = jnp.array(True) if view.proceed is None else jnp.asarray(scope[view.proceed])
-        carried = as_arrays([scope[carry.output] for carry in view.carries])
-        rows = as_arrays([exact(trace, scope[written.row]) for written in self._wanted])
-        return goes_on.reshape(()), trace.ok, carried, rows, trace.reports
+        run_graph(view.body, scope, trace)
+        proceed = state.proceed if view.proceed is None else jnp.asarray(scope[view.proceed])
+        rows = as_arrays([exact(trace, scope[written.row]) for written in self._written])
+        reports = {
+            key: jnp.maximum(value, state.reports.get(key, 0))
+            for key, value in trace.reports.items()
+        }
+        after = state._replace(
+            proceed=proceed.reshape(()),
+            ok=trace.ok,
+            carried=as_arrays([scope[carry.output] for carry in view.carries]),
+            reports=reports,
+        )
+        return after, rows
 
-    def _results(self, trips: jax.Array, tapes: list[jax.Array], length: _Length) -> list[Any]:
-        """Return the stacks of rows."""
-        trace = self._trace
-        origin = None
-        if self._wanted and not length.is_exact and not self._stacks:
-            if trace.is_top:
-                origin = trace.prefix + self._fact
-            else:
-                trace.needed(self._name, trips)
-        elif self._wanted and not isinstance(self._limit, int):
-            trace.static(self._fact, trips)
-        elif self._wanted and not self._is_certain():
-            trace.static(self._fact, trips)
-        found = iter(tapes)
+    def _results(self, end: _State) -> list[Any]:
+        """Return the stacks of rows; None for those that nobody reads."""
+        stacks = dict(zip(self._written, end.tapes, strict=True))
+        if stacks:
+            self._length.check(self._trace, end.trip)
         results = []
         for written in self._view.scan_outputs:
-            if written not in self._wanted:
-                results.append(None)
-                continue
-            tape = next(found)
-            if length.is_exact:
-                results.append(jnp.moveaxis(tape, 0, written.axis))
-                continue
-            rows = Rows(tape, trips, origin)
-            results.append(
-                rows if written.axis == 0 else jnp.moveaxis(exact(trace, rows), 0, written.axis)
-            )
+            stack: Any = stacks.get(written)
+            if stack is not None:
+                stack = self._length.counted(stack, end.trip, self._trace)
+            if written.axis:
+                stack = jnp.moveaxis(exact(self._trace, stack), 0, written.axis)
+            results.append(stack)
         return results
+
+
+def _in_order(scope: Scope, read: ScanInput, trace: Trace) -> Rows | jax.Array:
+    """Return a stack that a `Scan` reads, its rows along axis 0."""
+    stack = scope[read.stack]
+    if isinstance(stack, Rows) and stack.capacity and read.axis % stack.ndim == 0:
+        return stack
+    return jnp.moveaxis(jnp.asarray(exact(trace, stack)), read.axis, 0)

@@ -65,15 +65,13 @@ class _Trip:
 
     def run(self, rows: list[Any], carried: list[Any]) -> tuple[Any, list[Any], list[Any]]:
         """Return whether to go on, the carried values, and the rows of the stacks."""
-        from whileback.engines.xla.control import CONTROL
-
         view, scope, trace = self._view, self._scope, self.trace
         if view.trip is not None:
             number, proceed = np.array(self._number), np.array(True)
             scope.define(view.body.inputs[:2], [number, proceed], trace)
         scope.define([carry.input for carry in view.carries], carried, trace)
         scope.define([read.row for read in view.scan_inputs], rows, trace)
-        run_graph(view.body, scope, trace, CONTROL)
+        run_graph(view.body, scope, trace)
         self._outer.ok = trace.ok
         return (
             scope[view.proceed],
