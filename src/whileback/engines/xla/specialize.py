@@ -19,23 +19,28 @@ Run = Callable[[Mapping[str, Any], Trace], Sequence[Any]]
 
 @dataclass
 class Program:
-    """A compiled program, the facts it takes for granted, and those that it reports."""
+    """A compiled program, the facts it takes for granted, and those that it reports.
+
+    `asked` has the reported facts in order, with shapes and types; `expected` is the report of a
+    run in which all facts hold, but for capacities, which are the most that a run may need.
+    """
 
     run: Callable[..., Any]
     facts: dict[str, np.ndarray] = field(default_factory=dict)
-    asked: list[tuple[str, tuple[int, ...], Any]] = field(default_factory=list)
+    asked: dict[str, tuple[tuple[int, ...], Any]] = field(default_factory=dict)
     is_whole: bool = False
+    expected: bytes = b""
 
     def contradiction(self, report: np.ndarray) -> dict[str, np.ndarray]:
         """Return the first fact that the run found to be otherwise, or not known."""
         start = 0
-        for key, shape, dtype in self.asked:
+        for key, (shape, dtype) in self.asked.items():
             size = int(np.prod(shape))
             value = report[start : start + size].reshape(shape).astype(dtype)
             start += size
             known = self.facts.get(key)
             if is_capacity(key):
-                if value > (known if known is not None else 0):
+                if value > (0 if known is None else known):
                     return {key: _room(value)}
             elif known is None or not np.array_equal(known, value):
                 return {key: value}
@@ -56,13 +61,16 @@ class Specializer:
 
     def __call__(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
         """Run with these arguments; what the facts are is found by running."""
-        signature = tuple((name, jnp.shape(a), str(a.dtype)) for name, a in arguments.items())
+        names, arrays = tuple(arguments), list(arguments.values())
+        signature = names, *((array.shape, array.dtype) for array in arrays)
         programs = self._programs.setdefault(signature, [])
         facts: dict[str, np.ndarray] = {}
         while True:
-            program = self._find(programs, facts) or self._compile(programs, facts, arguments)
-            outputs, report = program.run(arguments)
-            learned = program.contradiction(np.asarray(report)) if program.asked else {}
+            program = self._find(programs, facts) or self._make(programs, facts, names)
+            outputs, report = program.run(arrays)
+            learned: Facts = {}
+            if program.asked and (seen := np.asarray(report)).tobytes() != program.expected:
+                learned = program.contradiction(seen)
             if not learned and program.is_whole:
                 return list(outputs)
             facts = {**program.facts, **learned}
@@ -71,38 +79,44 @@ class Specializer:
         """Return the latest program that agrees with what is known."""
         for index, program in enumerate(reversed(programs)):
             if _agrees(program, facts):
-                programs.append(programs.pop(-1 - index))
+                if index:
+                    programs.append(programs.pop(-1 - index))
                 return program
         return None
 
-    def _compile(
-        self, programs: list[Program], facts: Facts, arguments: Mapping[str, Any]
-    ) -> Program:
-        program = Program(run=lambda _: None, facts=dict(facts))
+    def _make(self, programs: list[Program], facts: Facts, names: Sequence[str]) -> Program:
+        """Return a program for these facts; it is compiled when it first runs."""
 
-        def traced(arguments: Mapping[str, Any]) -> Any:
+        def traced(arrays: Sequence[Any]) -> Any:
             trace = Trace(facts)
             try:
-                outputs = list(self._trace(arguments, trace))
+                outputs = list(self._trace(dict(zip(names, arrays, strict=True)), trace))
                 program.is_whole = True
             except CutError:
                 outputs = []
-            reports = trace.reports
-            program.asked = [(key, value.shape, value.dtype) for key, value in reports.items()]
-            program.facts = {key: facts[key] for key in reports if key in facts}
-            parts = [value.reshape(-1).astype(jnp.int64) for value in reports.values()]
-            return outputs, jnp.concatenate(parts) if parts else jnp.zeros(0, jnp.int64)
+            _note(program, trace)
+            parts = [value.reshape(-1).astype(jnp.int64) for value in trace.reports.values()]
+            return outputs, jnp.concatenate(parts) if parts else None
 
-        program.run = jax.jit(traced).lower(arguments).compile()
+        program = Program(jax.jit(traced), dict(facts))
         programs.append(program)
         return program
 
 
+def _note(program: Program, trace: Trace) -> None:
+    """Note what the program reports, and which facts it has used."""
+    program.asked = {key: (value.shape, value.dtype) for key, value in trace.reports.items()}
+    program.facts = {key: trace.facts[key] for key in trace.reports if key in trace.facts}
+    known = [np.ravel(fact).astype(np.int64) for fact in program.facts.values()]
+    program.expected = np.concatenate([np.zeros(0, np.int64), *known]).tobytes()
+
+
 def _agrees(program: Program, facts: Facts) -> bool:
+    """Tell whether a program may be right for a run of which these facts are known."""
     for key, value in facts.items():
         mine = program.facts.get(key)
         if mine is None:
-            if not program.is_whole or key in {asked for asked, *_ in program.asked}:
+            if not program.is_whole or key in program.asked:
                 return False
         elif is_capacity(key):
             if mine < value:
