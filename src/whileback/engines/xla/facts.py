@@ -6,7 +6,9 @@ compiled for its value, computes the true value beside, and reports it. Where a 
 yet, the program ends there, and the report is all that it gives.
 
 Inside a loop nothing can end: there, a stack has a *capacity*, and the report is the most that
-was needed. Whatever follows a wrong fact is without meaning, so loops that follow make no trip.
+was needed. So it is in a program that is part of somebody else's, which cannot be run again, and
+where the number of trips differs from run to run. Whatever follows a wrong fact is without
+meaning, so loops that follow make no trip.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["CutError", "Facts", "NotStaticError", "Trace"]
+__all__ = ["CutError", "Facts", "NotStaticError", "Trace", "capacity_of", "is_capacity"]
 
 Facts = Mapping[str, np.ndarray]
 Reports = dict[str, jax.Array]
 
 _CAPACITY = "capacity of "
-_SMALLEST = np.array(16)
+_TRIPS = "trips of "
+_SMALLEST = 16
 
 
 class CutError(Exception):
@@ -43,7 +46,8 @@ class Trace:
     `ok` tells whether all facts held so far; it is None as long as there are none. `reports` has
     the true value of each fact. `top` is the trace of the whole program, outside loops and
     branches; it knows by which names its values would be facts. `prefix` tells apart the trips
-    of a loop that is written out.
+    of a loop that is written out. With `room`, a number of rows, the program cannot end early,
+    and that is the capacity of all stacks.
     """
 
     facts: Facts
@@ -52,23 +56,29 @@ class Trace:
     names: dict[int, str] = field(default_factory=dict)
     prefix: str = ""
     top: Trace | None = None
+    room: int | None = None
 
     def within(self, ok: jax.Array | None) -> Trace:
         """Return the trace of a body or branch, whose `ok` and reports are values of its own."""
-        return Trace(self.facts, ok, prefix=self.prefix, top=self.top or self)
+        return Trace(self.facts, ok, prefix=self.prefix, top=self.top or self, room=self.room)
 
     @property
     def is_top(self) -> bool:
         """Tell whether this stands outside all loops and branches."""
         return self.top is None
 
+    @property
+    def can_end(self) -> bool:
+        """Tell whether the program may end here, for what is found to be known in the next one."""
+        return self.is_top and self.room is None
+
     def defined(self, name: str, value: Any) -> Any:
         """Return what a value of the whole program is: NumPy's array if it is a fact."""
-        if not self.is_top or not isinstance(value, jax.Array):
+        if not self.can_end or not isinstance(value, jax.Array):
             return value
         key = self.prefix + name
         if key in self.facts:
-            return self.static(key, value)
+            return self.fact(name, value)
         self.names[id(value)] = key
         return value
 
@@ -82,11 +92,18 @@ class Trace:
         if isinstance(value, np.ndarray):
             return value
         top = self.top or self
-        key = top.names.get(id(value), self.prefix + key)
-        if key in top.names.values() and key not in self.facts:
-            top.reports[key] = value
-            raise CutError(key)
-        if not self.is_top:
+        if (name := top.names.get(id(value))) is not None:
+            top.reports[name] = value
+            raise CutError(name)
+        return self.fact(key, value)
+
+    def fact(self, key: str, value: jax.Array) -> np.ndarray:
+        """Return the value, for which the program is compiled.
+
+        Raises: see `static`.
+        """
+        key = self.prefix + key
+        if not self.can_end:
             raise NotStaticError(key)
         self.reports[key] = value
         if key not in self.facts:
@@ -94,14 +111,25 @@ class Trace:
         self._require(jnp.array_equal(value, self.facts[key]))
         return self.facts[key]
 
-    def capacity(self, loop: str) -> int:
-        """Return for how many rows the stacks of a loop inside another one are to have room."""
-        return int(self.facts.get(_CAPACITY + loop, _SMALLEST))
+    def trips(self, loop: str, count: jax.Array) -> int:
+        """Return how many trips a loop outside of all others makes; see `fact`."""
+        return int(self.fact(_TRIPS + loop, count).item())
+
+    def origin(self, loop: str) -> str:
+        """Return which fact the number of trips of a loop is."""
+        return self.prefix + _TRIPS + loop
+
+    def capacity(self, loop: str) -> int | None:
+        """Return for how many rows the stacks of a loop are to have room; None: for its trips."""
+        known = self.facts.get(_CAPACITY + self.prefix + loop)
+        if known is not None:
+            return int(known.item())
+        return None if self.can_end else self.room or _SMALLEST
 
     def needed(self, loop: str, count: jax.Array) -> None:
         """Report for how many rows the stacks of the loop needed room."""
-        self.report_most({_CAPACITY + loop: count.astype(jnp.int64)})
-        self._require(count <= self.capacity(loop))
+        self.report_most({_CAPACITY + self.prefix + loop: count.astype(jnp.int64)})
+        self._require(count <= (self.capacity(loop) or 0))
 
     def report_most(self, reports: Reports) -> None:
         """Report what a body or a branch reports: of each capacity, the most that was needed."""
@@ -116,3 +144,9 @@ class Trace:
 def is_capacity(key: str) -> bool:
     """Tell whether a fact is a number of rows for which there is room."""
     return key.startswith(_CAPACITY)
+
+
+def capacity_of(key: str) -> str | None:
+    """Return which capacity stands for a fact if that is a number of trips."""
+    before, found, loop = key.rpartition(_TRIPS)
+    return _CAPACITY + before + loop if found else None

@@ -10,9 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from whileback.engines.xla.facts import CutError, Facts, Trace, is_capacity
+from whileback.engines.xla.facts import CutError, Facts, Trace, capacity_of, is_capacity
 
 __all__ = ["Specializer"]
+
+# For so many numbers of trips a loop gets a program each, then one for all up to a power of two.
+_FEW = 3
 
 Run = Callable[[Mapping[str, Any], Trace], Sequence[Any]]
 
@@ -36,7 +39,7 @@ class Program:
         start = 0
         for key, (shape, dtype) in self.asked.items():
             size = int(np.prod(shape))
-            value = report[start : start + size].reshape(shape).astype(dtype)
+            value = _decoded(report[start : start + size], dtype).reshape(shape)
             start += size
             known = self.facts.get(key)
             if is_capacity(key):
@@ -45,6 +48,20 @@ class Program:
             elif known is None or not np.array_equal(known, value):
                 return {key: value}
         return {}
+
+
+def _bits(value: jax.Array) -> jax.Array:
+    """Return whole numbers, and the bits of others, as int64."""
+    if jnp.issubdtype(value.dtype, jnp.floating):
+        value = jax.lax.bitcast_convert_type(value, f"int{8 * value.dtype.itemsize}")
+    return value.astype(jnp.int64)
+
+
+def _from_bits(bits: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return what `_bits` was given."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return bits.astype(dtype)
+    return bits.astype(f"int{8 * np.dtype(dtype).itemsize}").view(dtype)
 
 
 def _room(count: np.ndarray) -> np.ndarray:
@@ -74,6 +91,8 @@ class Specializer:
             if not learned and program.is_whole:
                 return list(outputs)
             facts = {**program.facts, **learned}
+            for key in learned:
+                _leave_open(facts, key, programs)
 
     def _find(self, programs: list[Program], facts: Facts) -> Program | None:
         """Return the latest program that agrees with what is known."""
@@ -95,7 +114,7 @@ class Specializer:
             except CutError:
                 outputs = []
             _note(program, trace)
-            parts = [value.reshape(-1).astype(jnp.int64) for value in trace.reports.values()]
+            parts = [_encoded(value) for value in trace.reports.values()]
             return outputs, jnp.concatenate(parts) if parts else None
 
         program = Program(jax.jit(traced), dict(facts))
@@ -107,8 +126,40 @@ def _note(program: Program, trace: Trace) -> None:
     """Note what the program reports, and which facts it has used."""
     program.asked = {key: (value.shape, value.dtype) for key, value in trace.reports.items()}
     program.facts = {key: trace.facts[key] for key in trace.reports if key in trace.facts}
-    known = [np.ravel(fact).astype(np.int64) for fact in program.facts.values()]
+    known = [_bits(fact) for fact in program.facts.values()]
     program.expected = np.concatenate([np.zeros(0, np.int64), *known]).tobytes()
+
+
+def _encoded(value: Any) -> jax.Array:
+    """Return any numbers as integers, without loss."""
+    flat = jnp.ravel(value)
+    if not jnp.issubdtype(flat.dtype, jnp.floating):
+        return flat.astype(jnp.int64)
+    return jax.lax.bitcast_convert_type(flat.astype(jnp.float64), jnp.int64)
+
+
+def _bits(value: np.ndarray) -> np.ndarray:
+    """Return what `_encoded` does, of what is known."""
+    flat = np.ravel(value)
+    if not jnp.issubdtype(flat.dtype, jnp.floating):
+        return flat.astype(np.int64)
+    return flat.astype(np.float64).view(np.int64)
+
+
+def _decoded(report: np.ndarray, dtype: Any) -> np.ndarray:
+    if jnp.issubdtype(dtype, jnp.floating):
+        report = report.view(np.float64)
+    return report.astype(dtype)
+
+
+def _leave_open(facts: dict[str, np.ndarray], key: str, programs: Sequence[Program]) -> None:
+    """Let a loop have room for some trips if there are programs for several numbers already."""
+    capacity = capacity_of(key)
+    if capacity is None:
+        return
+    seen = {program.facts[key].item() for program in programs if key in program.facts}
+    if len(seen) >= _FEW or any(capacity in program.facts for program in programs):
+        facts[capacity] = _room(facts.pop(key))
 
 
 def _agrees(program: Program, facts: Facts) -> bool:
@@ -116,7 +167,7 @@ def _agrees(program: Program, facts: Facts) -> bool:
     for key, value in facts.items():
         mine = program.facts.get(key)
         if mine is None:
-            if not program.is_whole or key in program.asked:
+            if not program.is_whole or key in program.asked or is_capacity(key):
                 return False
         elif is_capacity(key):
             if mine < value:

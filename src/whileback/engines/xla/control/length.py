@@ -28,7 +28,7 @@ class Length:
     * "stacks": as many as of the stacks that a `Scan` reads;
     * "fact": all, if the program is compiled for the right number;
     * "open": nobody knows yet, there is no room for any;
-    * "capacity": the run tells, since the loop is inside another one or a branch.
+    * "capacity": the run tells, since the program has to go on, whatever the number is.
     """
 
     loop: str
@@ -47,21 +47,22 @@ class Length:
         if stacks and not isinstance(limit, int):
             capacities = [stack.capacity for stack in stacks if isinstance(stack, Rows)]
             return cls(name, limit, certain, min(capacities), "stacks")
-        if certain and trace.is_top and isinstance(limit, jax.Array) and view.scan_outputs:
-            limit = int(trace.static(f"limit of {name}", limit).item())
         if certain and isinstance(limit, int):
             return cls(name, limit, certain, max(limit, 0), "limit")
-        if not trace.is_top:
-            return cls(name, limit, certain, trace.capacity(name), "capacity")
-        known = trace.facts.get(trace.prefix + _fact(name))
+        if (room := trace.capacity(name)) is not None:
+            return cls(name, limit, certain, room, "capacity")
+        if certain and isinstance(limit, jax.Array) and view.scan_outputs:
+            limit = max(trace.trips(name, limit), 0)
+            return cls(name, limit, certain, limit, "limit")
+        known = trace.facts.get(trace.origin(name))
         if known is None:
             return cls(name, limit, certain, 0, "open")
-        return cls(name, limit, certain, int(known), "fact")
+        return cls(name, limit, certain, int(known.item()), "fact")
 
     def check(self, trace: Trace, trips: jax.Array) -> None:
         """Report how many trips there were, where the stacks depend on that."""
         if self.source == "fact":
-            trace.static(_fact(self.loop), trips)
+            trace.trips(self.loop, trips)
         if self.source == "capacity":
             trace.needed(self.loop, trips)
 
@@ -69,12 +70,7 @@ class Length:
         """Return a stack that the loop wrote."""
         if self.source in ("limit", "fact"):
             return tape
-        origin = trace.prefix + _fact(self.loop) if self.source == "open" else None
-        return Rows(tape, trips, origin)
-
-
-def _fact(loop: str) -> str:
-    return f"trips of {loop}"
+        return Rows(tape, trips, trace.origin(self.loop) if trace.can_end else None)
 
 
 def _limit(scope: Scope, view: LoopView, stacks: Sequence[Any]) -> int | jax.Array | None:
