@@ -1,0 +1,112 @@
+"""Reductions: what the elements along some axes give together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from whileback.engines.xla.operator import Operator
+from whileback.engines.xla.operators.math.arithmetic import quotient
+from whileback.engines.xla.registry import lowering
+from whileback.engines.xla.rows import Rows
+
+__all__: list[str] = []
+
+Reduce = Callable[[Operator, Any, tuple[int, ...]], Any]
+
+
+def _sum(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
+    return op.xp.sum(data, axes, dtype=_wide(data.dtype), keepdims=_keeps(op)).astype(data.dtype)
+
+
+def _product(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
+    return op.xp.prod(data, axes, dtype=_wide(data.dtype), keepdims=_keeps(op)).astype(data.dtype)
+
+
+def _maximum(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
+    return op.xp.max(data, axes, keepdims=_keeps(op), initial=_least(data.dtype))
+
+
+def _minimum(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
+    return op.xp.min(data, axes, keepdims=_keeps(op), initial=_most(data.dtype))
+
+
+def _log_sum_exp(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
+    wide = data.astype(_wide(data.dtype))
+    result = jax.nn.logsumexp(wide, axes, keepdims=_keeps(op))
+    return result.astype(data.dtype)
+
+
+def _keeps(op: Operator) -> bool:
+    return bool(op.integer("keepdims", 1))
+
+
+def _wide(dtype: Any) -> Any:
+    """Return the type to add up in: at least float32."""
+    small = jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32
+    return np.float32 if small else dtype
+
+
+def _least(dtype: Any) -> Any:
+    """Return what is not larger than anything."""
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return False
+    return jnp.iinfo(dtype).min if jnp.issubdtype(dtype, jnp.integer) else -np.inf
+
+
+def _most(dtype: Any) -> Any:
+    """Return what is not smaller than anything."""
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return True
+    return jnp.iinfo(dtype).max if jnp.issubdtype(dtype, jnp.integer) else np.inf
+
+
+def _axes(op: Operator, data: Any, axes: Any) -> tuple[int, ...]:
+    """Return the axes to reduce, counted from the front: all, if there are none."""
+    named = () if axes is None else tuple(int(axis) % data.ndim for axis in op.static(axes, "axes"))
+    return named if named or op.integer("noop_with_empty_axes", 0) else tuple(range(data.ndim))
+
+
+def _register(op_type: str, reduce: Reduce, neutral: Callable[[Any], Any]) -> None:
+    """Register a reduction; elements that are neutral do not change what it gives."""
+
+    def of_rows(op: Operator, data: Rows, axes: Any = None) -> Any:
+        over = _axes(op, data, axes)
+        if 0 in over:
+            return reduce(op, data.filled(neutral(data.dtype)), over)
+        return data.like(reduce(op, data.buffer, over))
+
+    @lowering(op_type, folds=True, rows=of_rows)
+    def of_array(op: Operator, data: Any, axes: Any = None) -> Any:
+        return reduce(op, data, _axes(op, data, axes))
+
+
+_register("ReduceSum", _sum, lambda _: 0)
+_register("ReduceProd", _product, lambda _: 1)
+_register("ReduceMax", _maximum, _least)
+_register("ReduceMin", _minimum, _most)
+_register("ReduceLogSumExp", _log_sum_exp, _least)
+
+
+def mean_of_rows(op: Operator, data: Rows, axes: Any = None) -> Any:
+    """Divide by the number of rows that count."""
+    over = _axes(op, data, axes)
+    if 0 not in over:
+        return data.like(_mean(op, data.buffer, over))
+    others = int(np.prod([data.shape[axis] for axis in over if axis]))
+    return quotient(jnp, _sum(op, data.filled(0), over), (data.count * others).astype(data.dtype))
+
+
+@lowering("ReduceMean", folds=True, rows=mean_of_rows)
+def mean(op: Operator, data: Any, axes: Any = None) -> Any:
+    """The sum of the elements, divided by how many they are."""
+    return _mean(op, data, _axes(op, data, axes))
+
+
+def _mean(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
+    count = int(np.prod([data.shape[axis] for axis in axes]))
+    return quotient(op.xp, _sum(op, data, axes), np.array(count, data.dtype))
