@@ -50,20 +50,6 @@ class Program:
         return {}
 
 
-def _bits(value: jax.Array) -> jax.Array:
-    """Return whole numbers, and the bits of others, as int64."""
-    if jnp.issubdtype(value.dtype, jnp.floating):
-        value = jax.lax.bitcast_convert_type(value, f"int{8 * value.dtype.itemsize}")
-    return value.astype(jnp.int64)
-
-
-def _from_bits(bits: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return what `_bits` was given."""
-    if not jnp.issubdtype(dtype, jnp.floating):
-        return bits.astype(dtype)
-    return bits.astype(f"int{8 * np.dtype(dtype).itemsize}").view(dtype)
-
-
 def _room(count: np.ndarray) -> np.ndarray:
     """Return the next power of two, so that there are few programs."""
     return np.array(1 << max(int(count) - 1, 0).bit_length())
