@@ -26,7 +26,8 @@ class Port:
 
     name: str
     text: str
-    kind: Literal["tensor", "sequence", "optional"]
+    kind: Literal["tensor", "sequence"]
+    is_optional: bool
     dtype: np.dtype[Any] | None
     is_float: bool
     dims: tuple[int | str | None, ...] | None
@@ -34,11 +35,8 @@ class Port:
     @classmethod
     def of(cls, value: ir.Value) -> Port:
         """Describe a value of a graph."""
-        kind: Literal["tensor", "sequence", "optional"] = "tensor"
-        if isinstance(value.type, ir.SequenceType):
-            kind = "sequence"
-        elif isinstance(value.type, ir.OptionalType):
-            kind = "optional"
+        is_optional = isinstance(value.type, ir.OptionalType)
+        inner = value.type.elem_type if isinstance(value.type, ir.OptionalType) else value.type
         dims = None
         if value.shape is not None:
             dims = tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape)
@@ -46,7 +44,8 @@ class Port:
         return cls(
             name=str(value.name),
             text=describe(value),
-            kind=kind,
+            kind="sequence" if isinstance(inner, ir.SequenceType) else "tensor",
+            is_optional=is_optional,
             dtype=np.dtype(value.dtype.numpy()) if value.dtype is not None else None,
             is_float=known and value.dtype.is_floating_point(),  # type: ignore[union-attr]
             dims=dims,
@@ -109,7 +108,7 @@ def _refuse_broadcasting(model: str, inputs: Mapping[str, Port], bound: Mapping[
 
 def _argument(port: Port, argument: Any) -> Any:
     """Return the argument as the runtime wants it, checked against the declared type."""
-    if port.kind == "optional" and argument is None:
+    if port.is_optional and argument is None:
         return None
     if port.kind == "sequence":
         if not isinstance(argument, (list, tuple)):

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from whileback.engines.base import Source
 from whileback.engines.xla.facts import Trace
 from whileback.engines.xla.interpret import Scope, domain_of, exact, is_control, run_graph
+from whileback.engines.xla.ports import as_given, put_together, taken_apart
 from whileback.engines.xla.registry import lowerings
 from whileback.engines.xla.specialize import Specializer
 from whileback.errors import EngineError
@@ -20,6 +21,9 @@ from whileback.graph.normalize import normalize
 from whileback.graph.scopes import walk
 
 __all__ = ["load"]
+
+# An argument beside the model's: words of chance, which random numbers are made of.
+_CHANCE = ""
 
 # Larger constants go into the program as arguments: XLA takes long to compile large ones.
 _INLINE = 1024
@@ -61,19 +65,23 @@ class _Model:
                 else:
                     self._weights[name] = jnp.asarray(array)
         self._programs = Specializer(self._trace)
+        self._generator = np.random.default_rng()
 
     def run(self, arguments: dict[str, Any]) -> Sequence[Any]:
         """Run the model on arrays by name."""
+        chance = {_CHANCE: self._generator.integers(2**32, size=2, dtype=np.uint32)}
         with jax.enable_x64(True):
-            outputs = self._programs({**self._weights, **arguments})
-        return [np.asarray(output) for output in outputs]
+            outputs = self._programs({**self._weights, **taken_apart(arguments), **chance})
+        return [as_given(output) for output in outputs]
 
     def _trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
         graph, scope = self._graph, Scope()
+        trace.chance = arguments[_CHANCE]
         for name, value in graph.initializers.items():
             given = arguments.get(name)
             scope.define([value], [self._constants[name] if given is None else given], trace)
-        inputs = [value for value in graph.inputs if value.name in arguments]
-        scope.define(inputs, [arguments[str(value.name)] for value in inputs], trace)
+        for value in graph.inputs:
+            if (given := put_together(str(value.name), value.type, arguments)) is not None:
+                scope.define([value], [given], trace)
         outputs = run_graph(graph, scope, trace)
         return [exact(trace, output) for output in outputs]
