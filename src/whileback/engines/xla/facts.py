@@ -14,8 +14,9 @@ meaning, so loops that follow make no trip.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+from zlib import crc32
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +48,8 @@ class Trace:
     the true value of each fact. `top` is the trace of the whole program, outside loops and
     branches; it knows by which names its values would be facts. `prefix` tells apart the trips
     of a loop that is written out. With `room`, a number of rows, the program cannot end early,
-    and that is the capacity of all stacks.
+    and that is the capacity of all stacks. `chance` is the run's own words of chance, and `trips`
+    the numbers of the trips of the loops around: random numbers depend on both.
     """
 
     facts: Facts
@@ -58,9 +60,27 @@ class Trace:
     top: Trace | None = None
     room: int | None = None
 
-    def within(self, ok: jax.Array | None) -> Trace:
+    def within(self, ok: jax.Array | None, *trip: Any) -> Trace:
+    chance: jax.Array | None = None
+    trips: tuple[Any, ...] = ()
         """Return the trace of a body or branch, whose `ok` and reports are values of its own."""
-        return Trace(self.facts, ok, prefix=self.prefix, top=self.top or self, room=self.room)
+        top, trips = self.top or self, (*self.trips, *trip)
+        return replace(self, ok=ok, reports={}, names={}, top=top, trips=trips)
+
+    def key(self, name: str, seed: float | None) -> jax.Array:
+        """Return the key by which a node draws random numbers.
+
+        In each trip it is another one. With a seed, it is the same in every run.
+        """
+        if seed is not None:
+            key = jax.random.key(np.float32(seed).view(np.int32))
+        else:
+            assert self.chance is not None
+            key = jax.random.wrap_key_data(jnp.asarray(self.chance))
+            key = jax.random.fold_in(key, crc32((self.prefix + name).encode()))
+        for trip in self.trips:
+            key = jax.random.fold_in(key, trip)
+        return key
 
     @property
     def is_top(self) -> bool:

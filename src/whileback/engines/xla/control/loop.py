@@ -110,7 +110,7 @@ class _Loop:
     def _trip(self, state: _State) -> tuple[_State, list[Any]]:
         """Run the body once; return the state after it, and the rows of the stacks."""
         view = self._view
-        trace, scope = self._trace.within(state.ok), Scope(self._scope)
+        trace, scope = self._trace.within(state.ok, state.trip), Scope(self._scope)
         if view.trip is not None:
             scope.define(view.body.inputs[:2], [state.trip, state.proceed], trace)
         scope.define([carry.input for carry in view.carries], state.carried, trace)

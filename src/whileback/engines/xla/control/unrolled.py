@@ -61,7 +61,8 @@ class _Trip:
     def __init__(self, scope: Scope, view: LoopView, trace: Trace, trip: int) -> None:
         self._outer, self._view, self._number = trace, view, trip
         self._scope = Scope(scope)
-        self.trace = replace(trace, prefix=f"{trace.prefix}{view.node.name}[{trip}]/")
+        prefix = f"{trace.prefix}{view.node.name}[{trip}]/"
+        self.trace = replace(trace, prefix=prefix, trips=(*trace.trips, trip))
 
     def run(self, rows: list[Any], carried: list[Any]) -> tuple[Any, list[Any], list[Any]]:
         """Return whether to go on, the carried values, and the rows of the stacks."""
