@@ -62,6 +62,14 @@ def test_an_optional_may_be_none():
     assert bind("m", {"s": s}, (), {"s": None}, {}) == {"s": None}
 
 
+def test_an_optional_may_hold_a_sequence():
+    tensor = ir.TensorType(ir.DataType.FLOAT)
+    s = Port.of(ir.Value(name="s", type=ir.OptionalType(ir.SequenceType(tensor))))
+    got = bind("m", {"s": s}, (), {"s": [np.ones(2, np.float32), 3.0]}, {})["s"]
+    assert [item.shape for item in got] == [(2,), ()]
+    assert bind("m", {"s": s}, (), {"s": None}, {}) == {"s": None}
+
+
 def test_float64_is_not_silently_rounded():
     assert message(ir.DataType.FLOAT, ["B", 4], np.ones((2, 4))) == (
         "Input 'x' is FLOAT[B,4], but got an array of float64 with shape (2, 4). "

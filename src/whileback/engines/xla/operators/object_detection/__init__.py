@@ -1,0 +1,1 @@
+"""Lowerings of the operators of ONNX's folder `object_detection`."""
