@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.engines.base import Source
+from whileback.engines.xla.accumulate import find_sums
 from whileback.engines.xla.facts import Trace
 from whileback.engines.xla.interpret import Scope, domain_of, exact, is_control, run_graph
 from whileback.engines.xla.ports import as_given, put_together, taken_apart
@@ -18,6 +19,7 @@ from whileback.engines.xla.registry import lowerings
 from whileback.engines.xla.specialize import Specializer
 from whileback.errors import EngineError
 from whileback.graph.normalize import normalize
+from whileback.graph.randomness import draws
 from whileback.graph.scopes import walk
 
 __all__ = ["load"]
@@ -54,6 +56,8 @@ class _Model:
 
     def __init__(self, model: ir.Model) -> None:
         self._graph = model.graph
+        self._sums = find_sums(model.graph)
+        self._draws = any(draws(node) for node in walk(model.graph))
         self._constants: dict[str, np.ndarray] = {}
         with jax.enable_x64(True):
             self._weights = {}
@@ -69,14 +73,17 @@ class _Model:
 
     def run(self, arguments: dict[str, Any]) -> Sequence[Any]:
         """Run the model on arrays by name."""
-        chance = {_CHANCE: self._generator.integers(2**32, size=2, dtype=np.uint32)}
+        given = {**self._weights, **taken_apart(arguments)}
+        if self._draws:
+            given[_CHANCE] = self._generator.integers(2**32, size=2, dtype=np.uint32)
         with jax.enable_x64(True):
-            outputs = self._programs({**self._weights, **taken_apart(arguments), **chance})
+            outputs = self._programs(given)
         return [as_given(output) for output in outputs]
 
     def _trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
         graph, scope = self._graph, Scope()
-        trace.chance = arguments[_CHANCE]
+        trace.chance = arguments.get(_CHANCE)
+        trace.sums = self._sums
         for name, value in graph.initializers.items():
             given = arguments.get(name)
             scope.define([value], [self._constants[name] if given is None else given], trace)

@@ -22,6 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from whileback.engines.xla.accumulate import Sums
+
 __all__ = ["CutError", "Facts", "NotStaticError", "Trace", "capacity_of", "is_capacity"]
 
 Facts = Mapping[str, np.ndarray]
@@ -49,7 +51,8 @@ class Trace:
     branches; it knows by which names its values would be facts. `prefix` tells apart the trips
     of a loop that is written out. With `room`, a number of rows, the program cannot end early,
     and that is the capacity of all stacks. `chance` is the run's own words of chance, and `trips`
-    the numbers of the trips of the loops around: random numbers depend on both.
+    the numbers of the trips of the loops around: random numbers depend on both. `sums` has what
+    loops add up, see `accumulate`.
     """
 
     facts: Facts
@@ -59,10 +62,11 @@ class Trace:
     prefix: str = ""
     top: Trace | None = None
     room: int | None = None
-
-    def within(self, ok: jax.Array | None, *trip: Any) -> Trace:
+    sums: Sums = field(default_factory=Sums)
     chance: jax.Array | None = None
     trips: tuple[Any, ...] = ()
+
+    def within(self, ok: jax.Array | None, *trip: Any) -> Trace:
         """Return the trace of a body or branch, whose `ok` and reports are values of its own."""
         top, trips = self.top or self, (*self.trips, *trip)
         return replace(self, ok=ok, reports={}, names={}, top=top, trips=trips)
@@ -131,7 +135,7 @@ class Trace:
         self._require(jnp.array_equal(value, self.facts[key]))
         return self.facts[key]
 
-    def trips(self, loop: str, count: jax.Array) -> int:
+    def trip_count(self, loop: str, count: jax.Array) -> int:
         """Return how many trips a loop outside of all others makes; see `fact`."""
         return int(self.fact(_TRIPS + loop, count).item())
 

@@ -52,7 +52,7 @@ class Length:
         if (room := trace.capacity(name)) is not None:
             return cls(name, limit, certain, room, "capacity")
         if certain and isinstance(limit, jax.Array) and view.scan_outputs:
-            limit = max(trace.trips(name, limit), 0)
+            limit = max(trace.trip_count(name, limit), 0)
             return cls(name, limit, certain, limit, "limit")
         known = trace.facts.get(trace.origin(name))
         if known is None:
@@ -62,7 +62,7 @@ class Length:
     def check(self, trace: Trace, trips: jax.Array) -> None:
         """Report how many trips there were, where the stacks depend on that."""
         if self.source == "fact":
-            trace.trips(self.loop, trips)
+            trace.trip_count(self.loop, trips)
         if self.source == "capacity":
             trace.needed(self.loop, trips)
 

@@ -19,7 +19,7 @@ from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, exact, run_graph
 from whileback.engines.xla.registry import control
 from whileback.engines.xla.rows import Rows
-from whileback.graph.scopes import LoopView, ScanInput, loop_view
+from whileback.graph.scopes import LoopView, loop_view
 
 __all__ = ["loop"]
 
@@ -44,6 +44,7 @@ class _State(NamedTuple):
     proceed: jax.Array
     ok: jax.Array | None
     carried: list[Any]
+    sums: list[jax.Array]
     tapes: list[jax.Array]
     reports: dict[str, jax.Array]
 
@@ -53,41 +54,44 @@ class _Loop:
 
     def __init__(self, scope: Scope, view: LoopView, trace: Trace) -> None:
         self._scope, self._view, self._trace = scope, view, trace
-        self._stacks = [_in_order(scope, read, trace) for read in view.scan_inputs]
+        self._stacks = [_in_order(scope[read.stack], read.axis, trace) for read in view.scan_inputs]
         self._length = Length.of(scope, view, trace, self._stacks)
-        self._written = [
-            w for w in view.scan_outputs if w.stack.uses() or w.stack.is_graph_output()
-        ]
+        self._sums = trace.sums.of.get(view.node, [])
+        self._factors = [_in_order(scope[each.read], 0, trace) for each in self._sums]
+        self._written = [each for each in view.scan_outputs if _is_read(each.stack, trace)]
 
     def run(self) -> list[Any]:
         """Run the loop and return what its node does."""
-        view, trace = self._view, self._trace
-        initial = as_arrays([self._scope[carry.initial] for carry in view.carries])
-        start = self._scope[view.start]
-        zero = jnp.zeros((), jnp.int64)
-        proceed = jnp.array(True) if start is None else jnp.asarray(start).reshape(())
-        state = _State(zero, proceed, trace.ok, initial, [], {})
-        after, rows = jax.eval_shape(self._trip, state)
-        if not same_types(after.carried, initial):
-            raise NotStaticError(str(view.node.name))
+        trace, start = self._trace, self._start()
+        after, rows = jax.eval_shape(self._trip, start)
+        if not same_types(after.carried, start.carried):
+            raise NotStaticError(str(self._view.node.name))
         room = self._length.room
         end = jax.lax.while_loop(
             self._goes_on,
             self._step,
-            state._replace(
-                ok=jnp.array(True) if state.ok is None and after.ok is not None else state.ok,
+            start._replace(
+                ok=jnp.array(True) if start.ok is None and after.ok is not None else start.ok,
+                sums=[jnp.zeros(each.shape, each.dtype) for each in after.sums],
                 tapes=[jnp.zeros((room, *row.shape), row.dtype) for row in rows],
-                reports=dict.fromkeys(after.reports, zero),
+                reports=dict.fromkeys(after.reports, start.trip),
             ),
         )
         trace.ok = end.ok
         trace.report_most(end.reports)
+        self._scope.define([each.result for each in self._sums], end.sums, trace)
         return [*end.carried, *self._results(end)]
 
+    def _start(self) -> _State:
+        """Return the state before the first trip, as far as it is known before one is tried."""
+        scope, view = self._scope, self._view
+        start = scope[view.start]
+        proceed = jnp.array(True) if start is None else jnp.asarray(start).reshape(())
+        initial = as_arrays([scope[carry.initial] for carry in view.carries])
+        return _State(jnp.zeros((), jnp.int64), proceed, self._trace.ok, initial, [], [], {})
+
     def _goes_on(self, state: _State) -> jax.Array:
-        goes_on = jnp.array(True)
-        if not self._length.is_certain:
-            goes_on = state.proceed
+        goes_on = jnp.array(True) if self._length.is_certain else state.proceed
         if self._length.limit is not None:
             goes_on &= state.trip < self._length.limit
         return goes_on if state.ok is None else goes_on & state.ok
@@ -100,39 +104,50 @@ class _Loop:
             if tapes[index].shape[0]:
                 place = self._place(state.trip, written.reverse)
                 tapes[index] = jax.lax.dynamic_update_index_in_dim(tapes[index], row, place, 0)
-        return after._replace(trip=state.trip + 1, tapes=tapes)
+        sums = [total + term for total, term in zip(state.sums, after.sums, strict=True)]
+        return after._replace(trip=state.trip + 1, sums=sums, tapes=tapes)
 
     def _place(self, trip: jax.Array, reverse: bool) -> jax.Array:
         """Return which row of a stack belongs to the trip."""
         limit = self._length.limit
         return limit - 1 - trip if reverse and limit is not None else trip
 
+    def _row(self, stack: Rows | jax.Array, trip: jax.Array, reverse: bool) -> jax.Array:
+        """Return the row of a stack that belongs to the trip."""
+        buffer = stack.buffer if isinstance(stack, Rows) else stack
+        place = self._place(trip, reverse)
+        row: jax.Array = jax.lax.dynamic_index_in_dim(buffer, place, 0, keepdims=False)
+        return row
+
     def _trip(self, state: _State) -> tuple[_State, list[Any]]:
-        """Run the body once; return the state after it, and the rows of the stacks."""
+        """Run the body once; return the state after it, with this trip's sums, and the rows."""
         view = self._view
         trace, scope = self._trace.within(state.ok, state.trip), Scope(self._scope)
         if view.trip is not None:
             scope.define(view.body.inputs[:2], [state.trip, state.proceed], trace)
         scope.define([carry.input for carry in view.carries], state.carried, trace)
         for read, stack in zip(view.scan_inputs, self._stacks, strict=True):
-            buffer = stack.buffer if isinstance(stack, Rows) else stack
-            place = self._place(state.trip, read.reverse)
-            row = jax.lax.dynamic_index_in_dim(buffer, place, 0, keepdims=False)
-            scope.define([read.row], [row], trace)
+            scope.define([read.row], [self._row(stack, state.trip, read.reverse)], trace)
         run_graph(view.body, scope, trace)
         proceed = state.proceed if view.proceed is None else jnp.asarray(scope[view.proceed])
-        rows = as_arrays([exact(trace, scope[written.row]) for written in self._written])
-        reports = {
-            key: jnp.maximum(value, state.reports.get(key, 0))
-            for key, value in trace.reports.items()
-        }
         after = state._replace(
             proceed=proceed.reshape(()),
             ok=trace.ok,
             carried=as_arrays([scope[carry.output] for carry in view.carries]),
-            reports=reports,
+            sums=self._terms(scope, state.trip),
+            reports={
+                key: jnp.maximum(value, state.reports.get(key, 0))
+                for key, value in trace.reports.items()
+            },
         )
-        return after, rows
+        return after, as_arrays([exact(trace, scope[each.row]) for each in self._written])
+
+    def _terms(self, scope: Scope, trip: jax.Array) -> list[jax.Array]:
+        """Return what the trip adds to each sum."""
+        return [
+            each.term(self._row(stack, trip, each.written.reverse), scope[each.written.row])
+            for each, stack in zip(self._sums, self._factors, strict=True)
+        ]
 
     def _results(self, end: _State) -> list[Any]:
         """Return the stacks of rows; None for those that nobody reads."""
@@ -150,9 +165,14 @@ class _Loop:
         return results
 
 
-def _in_order(scope: Scope, read: ScanInput, trace: Trace) -> Rows | jax.Array:
-    """Return a stack that a `Scan` reads, its rows along axis 0."""
-    stack = scope[read.stack]
-    if isinstance(stack, Rows) and stack.capacity and read.axis % stack.ndim == 0:
+def _is_read(stack: ir.Value, trace: Trace) -> bool:
+    """Tell whether anything needs the stack."""
+    readers = [use.node for use in stack.uses()]
+    return stack.is_graph_output() or any(node not in trace.sums.instead for node in readers)
+
+
+def _in_order(stack: Any, axis: int, trace: Trace) -> Rows | jax.Array:
+    """Return a stack that a loop reads, its rows along axis 0."""
+    if isinstance(stack, Rows) and stack.capacity and axis % stack.ndim == 0:
         return stack
-    return jnp.moveaxis(jnp.asarray(exact(trace, stack)), read.axis, 0)
+    return jnp.moveaxis(jnp.asarray(exact(trace, stack)), axis, 0)
