@@ -56,7 +56,8 @@ def compile(
     if engine not in _ENGINES:
         raise ArgumentError(f"There is no engine {engine!r}; {nearest(engine, _ENGINES)}")
     source = _source(model, base_dir)
-    return Compiled(source, importlib.import_module(_ENGINES[engine]).load(source, **options))
+    module: Any = importlib.import_module(_ENGINES[engine])
+    return Compiled(source, module.load(source, **options), module.ARRAYS)
 
 
 def _source(

@@ -14,6 +14,11 @@ from whileback.graph.shapes import describe
 
 __all__ = ["Port", "bind"]
 
+# JAX makes arrays of 32 bits where one asks it for 64, unless `jax_enable_x64` is on.
+_HALVES = {
+    np.dtype(wide): np.dtype(half)
+    for wide, half in (("int64", "int32"), ("uint64", "uint32"), ("float64", "float32"))
+}
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
@@ -58,11 +63,13 @@ def bind(
     optional: Collection[str],
     feeds: Mapping[str, Any],
     named: Mapping[str, Any],
+    native: tuple[type, ...] = (),
 ) -> dict[str, Any]:
     """Return the arguments by input name, as arrays (lists of arrays for sequences).
 
     A value with a `dtype` must have exactly the input's; Python numbers, lists and tuples have
-    none and are converted, unless that would turn a float into an integer or a boolean.
+    none and are converted, unless that would turn a float into an integer or a boolean. Arrays of
+    `native` types stay what they are; for an input of 64 bits they may have 32, see `_HALVES`.
 
     Raises:
         ArgumentError: a name is unknown, missing or given twice; a type, rank or size is wrong.
@@ -81,7 +88,7 @@ def bind(
             f"Model {model!r} needs more inputs: {listed}. Pass each one by keyword, "
             "or all in one mapping from names to arrays (on the command line as NAME=VALUE)."
         )
-    bound = {name: _argument(inputs[name], argument) for name, argument in given.items()}
+    bound = {name: _argument(inputs[name], argument, native) for name, argument in given.items()}
     _refuse_broadcasting(model, inputs, bound)
     return bound
 
@@ -92,7 +99,7 @@ def _refuse_broadcasting(model: str, inputs: Mapping[str, Port], bound: Mapping[
     Raises: ArgumentError. Other differences are left to the runtime, which notices them.
     """
     seen: dict[str, tuple[int, str]] = {}
-    tensors = {n: value for n, value in bound.items() if isinstance(value, np.ndarray)}
+    tensors = {n: value for n, value in bound.items() if hasattr(value, "shape")}
     for name, array in tensors.items():
         for symbol, have in zip(inputs[name].dims or (), array.shape, strict=False):
             if not isinstance(symbol, str):
@@ -106,7 +113,7 @@ def _refuse_broadcasting(model: str, inputs: Mapping[str, Port], bound: Mapping[
                 )
 
 
-def _argument(port: Port, argument: Any) -> Any:
+def _argument(port: Port, argument: Any, native: tuple[type, ...]) -> Any:
     """Return the argument as the runtime wants it, checked against the declared type."""
     if port.is_optional and argument is None:
         return None
@@ -116,16 +123,18 @@ def _argument(port: Port, argument: Any) -> Any:
                 f"Input {port.name!r} is {port.text}, but got {type(argument).__name__!r}. "
                 "Pass a list of arrays."
             )
-        return [_tensor(port, item) for item in argument]
-    return _tensor(port, argument)
+        return [_tensor(port, item, native) for item in argument]
+    return _tensor(port, argument, native)
 
 
-def _tensor(port: Port, argument: Any) -> np.ndarray:
+def _tensor(port: Port, argument: Any, native: tuple[type, ...]) -> Any:
+    is_native = isinstance(argument, native)
     if port.dtype is None:
-        return np.asarray(argument)
+        return argument if is_native else np.asarray(argument)
     if hasattr(argument, "dtype"):
-        array = np.asarray(argument)
-        if not _same_type(array, port.dtype):
+        array = argument if is_native else np.asarray(argument)
+        same = _same_type(array, port.dtype)
+        if not same and not (is_native and array.dtype == _HALVES.get(port.dtype)):
             raise _mismatch(port, array, f"Convert it with `astype({port.dtype.name!r})`.")
     else:
         array = _converted(port, port.dtype, argument)
@@ -134,7 +143,7 @@ def _tensor(port: Port, argument: Any) -> np.ndarray:
     return array
 
 
-def _check_shape(port: Port, dims: tuple[int | str | None, ...], array: np.ndarray) -> None:
+def _check_shape(port: Port, dims: tuple[int | str | None, ...], array: Any) -> None:
     if array.ndim != len(dims):
         raise _mismatch(port, array, f"It must have rank {len(dims)}.")
     for axis, (want, have) in enumerate(zip(dims, array.shape, strict=True)):
@@ -162,12 +171,12 @@ def _converted(port: Port, dtype: np.dtype[Any], argument: Any) -> np.ndarray:
     return array
 
 
-def _same_type(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
+def _same_type(array: Any, dtype: np.dtype[Any]) -> bool:
     """Tell whether the array has the type; strings come in several."""
     return array.dtype == dtype or (dtype.kind == "O" and array.dtype.kind in "SUT")
 
 
-def _mismatch(port: Port, array: np.ndarray, advice: str) -> ArgumentError:
+def _mismatch(port: Port, array: Any, advice: str) -> ArgumentError:
     return ArgumentError(
         f"Input {port.name!r} is {port.text}, but got an array of {array.dtype.name} "
         f"with shape {array.shape}. {advice}"

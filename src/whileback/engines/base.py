@@ -29,7 +29,12 @@ class Source:
 
 
 class Engine(Protocol):
-    """What an engine's module must offer."""
+    """What an engine's module must offer.
+
+    `ARRAYS` are the types of arrays, beside NumPy's, that it takes as they are.
+    """
+
+    ARRAYS: tuple[type, ...]
 
     def load(self, source: Source, /, **options: Any) -> Callable[[dict[str, Any]], Sequence[Any]]:
         """Return a function from arguments by name to the outputs in order.
@@ -47,13 +52,18 @@ class Compiled:
     `outputs` describe the signature; `defaults` names the inputs that may be left out.
     """
 
-    def __init__(self, source: Source, run: Callable[[dict[str, Any]], Sequence[Any]]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        run: Callable[[dict[str, Any]], Sequence[Any]],
+        arrays: tuple[type, ...] = (),
+    ) -> None:
         graph = source.model.graph
         self.name = source.name
         self.inputs = {str(value.name): Port.of(value) for value in graph.inputs}
         self.outputs = {str(value.name): Port.of(value) for value in graph.outputs}
         self.defaults = frozenset(name for name in self.inputs if name in graph.initializers)
-        self._run = run
+        self._run, self._arrays = run, arrays
 
     def __call__(
         self, feeds: Mapping[str, Any] | None = None, /, **named: Any
@@ -64,5 +74,5 @@ class Compiled:
             ArgumentError: a name is unknown, missing or given twice; a type or shape is wrong.
             EngineError: the runtime failed.
         """
-        arguments = bind(self.name, self.inputs, self.defaults, feeds or {}, named)
+        arguments = bind(self.name, self.inputs, self.defaults, feeds or {}, named, self._arrays)
         return dict(zip(self.outputs, self._run(arguments), strict=True))

@@ -17,7 +17,9 @@ from whileback.errors import ArgumentError, EngineError, nearest
 from whileback.graph.scopes import is_loop, walk
 from whileback.graph.versions import LAST_WITHOUT_OUTPUT_DTYPE
 
-__all__ = ["load"]
+__all__ = ["ARRAYS", "load"]
+
+ARRAYS: tuple[type, ...] = ()
 
 _LEVELS = {
     "disabled": "ORT_DISABLE_ALL",

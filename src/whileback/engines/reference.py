@@ -22,7 +22,9 @@ from onnx.reference.ops.aionnx_preview_training import op_adam
 from whileback.engines.base import Source
 from whileback.errors import EngineError
 
-__all__ = ["load"]
+__all__ = ["ARRAYS", "load"]
+
+ARRAYS: tuple[type, ...] = ()
 
 
 def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:

@@ -2,93 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-import onnx_ir as ir
 
 from whileback.engines.base import Source
-from whileback.engines.xla.accumulate import find_sums
-from whileback.engines.xla.facts import Trace
-from whileback.engines.xla.interpret import Scope, domain_of, exact, is_control, run_graph
-from whileback.engines.xla.ports import as_given, put_together, taken_apart
-from whileback.engines.xla.registry import lowerings
-from whileback.engines.xla.specialize import Specializer
-from whileback.errors import EngineError
-from whileback.graph.normalize import normalize
-from whileback.graph.randomness import draws
-from whileback.graph.scopes import walk
+from whileback.engines.xla.model import Model
+from whileback.engines.xla.ports import as_given
 
-__all__ = ["load"]
+__all__ = ["ARRAYS", "load"]
 
-# An argument beside the model's: words of chance, which random numbers are made of.
-_CHANCE = ""
-
-# Larger constants go into the program as arguments: XLA takes long to compile large ones.
-_INLINE = 1024
+ARRAYS: tuple[type, ...] = (jax.Array,)
 
 
 def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
     """Return a function that runs the model on XLA."""
-    model = normalize(source.model, needs_expansion=lambda node: not _is_lowered(node))
-    unknown = sorted({_operator(node) for node in walk(model.graph) if not _is_lowered(node)})
-    if unknown:
-        raise EngineError(
-            f"The engine 'xla' cannot run model {source.name!r}: it has no lowering for "
-            f"{', '.join(unknown)}. Run it with engine='onnxruntime'."
-        )
-    return _Model(model).run
+    model = Model.of(source.name, source.model)
 
-
-def _is_lowered(node: ir.Node) -> bool:
-    return is_control(node) or (domain_of(node), node.op_type) in lowerings()
-
-
-def _operator(node: ir.Node) -> str:
-    return f"{node.domain or 'ai.onnx'}::{node.op_type}"
-
-
-class _Model:
-    """A model in normal form, and its programs."""
-
-    def __init__(self, model: ir.Model) -> None:
-        self._graph = model.graph
-        self._sums = find_sums(model.graph)
-        self._draws = any(draws(node) for node in walk(model.graph))
-        self._constants: dict[str, np.ndarray] = {}
-        with jax.enable_x64(True):
-            self._weights = {}
-            for name, value in model.graph.initializers.items():
-                assert value.const_value is not None
-                array = value.const_value.numpy()
-                if array.size <= _INLINE:
-                    self._constants[name] = array
-                else:
-                    self._weights[name] = jnp.asarray(array)
-        self._programs = Specializer(self._trace)
-        self._generator = np.random.default_rng()
-
-    def run(self, arguments: dict[str, Any]) -> Sequence[Any]:
-        """Run the model on arrays by name."""
-        given = {**self._weights, **taken_apart(arguments)}
-        if self._draws:
-            given[_CHANCE] = self._generator.integers(2**32, size=2, dtype=np.uint32)
-        with jax.enable_x64(True):
-            outputs = self._programs(given)
+    def run(arguments: dict[str, Any]) -> Sequence[Any]:
+        outputs = model.run({**arguments, **model.words_of_chance()})
         return [as_given(output) for output in outputs]
 
-    def _trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
-        graph, scope = self._graph, Scope()
-        trace.chance = arguments.get(_CHANCE)
-        trace.sums = self._sums
-        for name, value in graph.initializers.items():
-            given = arguments.get(name)
-            scope.define([value], [self._constants[name] if given is None else given], trace)
-        for value in graph.inputs:
-            if (given := put_together(str(value.name), value.type, arguments)) is not None:
-                scope.define([value], [given], trace)
-        outputs = run_graph(graph, scope, trace)
-        return [exact(trace, output) for output in outputs]
+    return run

@@ -1,0 +1,103 @@
+"""A model in the engine's normal form, and the programs that are compiled for its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as ir
+
+from whileback.engines.xla.accumulate import find_sums
+from whileback.engines.xla.facts import Trace
+from whileback.engines.xla.interpret import Scope, domain_of, exact, is_control, run_graph
+from whileback.engines.xla.ports import put_together, taken_apart
+from whileback.engines.xla.registry import lowerings
+from whileback.engines.xla.specialize import Specializer
+from whileback.errors import EngineError
+from whileback.graph.normalize import normalize
+from whileback.graph.randomness import draws
+from whileback.graph.scopes import walk
+
+__all__ = ["CHANCE", "Model"]
+
+# An argument beside the model's: words of chance, which random numbers are made of.
+CHANCE = ""
+
+# Larger constants go into the program as arguments: XLA takes long to compile large ones.
+_INLINE = 1024
+
+
+class Model:
+    """A model in normal form, and its programs."""
+
+    def __init__(self, name: str, model: ir.Model) -> None:
+        self.name, self.graph = name, model.graph
+        self._sums = find_sums(model.graph)
+        self._draws = any(draws(node) for node in walk(model.graph))
+        self._constants: dict[str, np.ndarray] = {}
+        with jax.enable_x64(True):
+            self._weights = {}
+            for name, value in model.graph.initializers.items():
+                assert value.const_value is not None
+                array = value.const_value.numpy()
+                if array.size <= _INLINE:
+                    self._constants[name] = array
+                else:
+                    self._weights[name] = jnp.asarray(array)
+        self._programs = Specializer(self._trace)
+        self._generator = np.random.default_rng()
+
+    @classmethod
+    def of(cls, name: str, source: ir.Model) -> Model:
+        """Bring a model to the normal form; `name` is for messages.
+
+        Raises:
+            EngineError: it has operators that the engine does not know; the message lists all.
+        """
+        model = normalize(source, needs_expansion=lambda node: not _is_lowered(node))
+        unknown = sorted({_operator(node) for node in walk(model.graph) if not _is_lowered(node)})
+        if unknown:
+            raise EngineError(
+                f"The engine 'xla' cannot run model {name!r}: it has no lowering for "
+                f"{', '.join(unknown)}. Run it with engine='onnxruntime'."
+            )
+        return cls(name, model)
+
+    def words_of_chance(self) -> dict[str, np.ndarray]:
+        """Return what a run needs beside the arguments if it draws random numbers."""
+        if not self._draws:
+            return {}
+        return {CHANCE: self._generator.integers(2**32, size=2, dtype=np.uint32)}
+
+    def run(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
+        """Run the model; the outputs are JAX's arrays, or lists of them, or `ABSENT`."""
+        with jax.enable_x64(True):
+            return self._programs({**self._weights, **taken_apart(arguments)})
+
+    def trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
+        """Trace the model; `trace` has what is known of the run."""
+        return self._trace({**self._weights, **taken_apart(arguments)}, trace)
+
+    def _trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
+        graph, scope = self.graph, Scope()
+        trace.chance = arguments.get(CHANCE)
+        trace.sums = self._sums
+        for name, value in graph.initializers.items():
+            given = arguments.get(name)
+            scope.define([value], [self._constants[name] if given is None else given], trace)
+        for value in graph.inputs:
+            if (given := put_together(str(value.name), value.type, arguments)) is not None:
+                scope.define([value], [given], trace)
+        outputs = run_graph(graph, scope, trace)
+        return [exact(trace, output) for output in outputs]
+
+
+def _is_lowered(node: ir.Node) -> bool:
+    return is_control(node) or (domain_of(node), node.op_type) in lowerings()
+
+
+def _operator(node: ir.Node) -> str:
+    return f"{node.domain or 'ai.onnx'}::{node.op_type}"
