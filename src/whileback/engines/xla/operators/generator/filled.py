@@ -22,7 +22,7 @@ def constant_of_shape(op: Operator, shape: Any) -> Any:
     sizes = tuple(int(size) for size in op.static(shape, "input"))
     value = op.node.attributes.get("value")
     element = np.zeros((), np.float32) if value is None else value.as_tensor().numpy().reshape(())
-    return (jnp if np.prod(sizes) > _LARGE else np).full(sizes, element)
+    return _maker(sizes).full(sizes, element)
 
 
 @lowering("Range", folds=True)
@@ -37,3 +37,13 @@ def range_(op: Operator, start: Any, limit: Any, delta: Any) -> Any:
 def _real(number: Any) -> Any:
     """Return the type in which the number of steps is found."""
     return np.float64 if jnp.issubdtype(number.dtype, jnp.integer) else number.dtype
+
+
+@lowering("EyeLike", rows="each")
+def eye_like(op: Operator, X: Any) -> Any:
+    """1 on a diagonal of a matrix as large as X, 0 elsewhere."""
+    return _maker(X.shape).eye(*X.shape, k=op.integer("k", 0), dtype=op.dtype())
+
+
+def _maker(shape: tuple[int, ...]) -> Any:
+    return jnp if np.prod(shape) > _LARGE else np

@@ -15,7 +15,9 @@ __all__ = ["uniform"]
 
 def _key(op: Operator) -> jax.Array:
     seed = op.node.attributes.get("seed")
-    return op.trace.key(str(op.node.name), None if seed is None else seed.as_float())
+    # It is a float, whose fraction counts, or an integer, as the operator has it.
+    number = None if seed is None else hash(seed.value)
+    return op.trace.key(str(op.node.name), number)
 
 
 def uniform(op: Operator, shape: tuple[int, ...], dtype: Any) -> jax.Array:

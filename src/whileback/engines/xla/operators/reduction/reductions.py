@@ -11,6 +11,7 @@ import numpy as np
 
 from whileback.engines.xla.operator import Operator
 from whileback.engines.xla.operators.math.arithmetic import quotient
+from whileback.engines.xla.operators.numbers import least, most, wide_type
 from whileback.engines.xla.registry import lowering
 from whileback.engines.xla.rows import Rows
 
@@ -20,49 +21,31 @@ Reduce = Callable[[Operator, Any, tuple[int, ...]], Any]
 
 
 def _sum(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
-    return op.xp.sum(data, axes, dtype=_wide(data.dtype), keepdims=_keeps(op)).astype(data.dtype)
+    wide = wide_type(data.dtype)
+    return op.xp.sum(data, axes, dtype=wide, keepdims=_keeps(op)).astype(data.dtype)
 
 
 def _product(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
-    return op.xp.prod(data, axes, dtype=_wide(data.dtype), keepdims=_keeps(op)).astype(data.dtype)
+    wide = wide_type(data.dtype)
+    return op.xp.prod(data, axes, dtype=wide, keepdims=_keeps(op)).astype(data.dtype)
 
 
 def _maximum(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
-    return op.xp.max(data, axes, keepdims=_keeps(op), initial=_least(data.dtype))
+    return op.xp.max(data, axes, keepdims=_keeps(op), initial=least(data.dtype))
 
 
 def _minimum(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
-    return op.xp.min(data, axes, keepdims=_keeps(op), initial=_most(data.dtype))
+    return op.xp.min(data, axes, keepdims=_keeps(op), initial=most(data.dtype))
 
 
 def _log_sum_exp(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
-    wide = data.astype(_wide(data.dtype))
+    wide = data.astype(wide_type(data.dtype))
     result = jax.nn.logsumexp(wide, axes, keepdims=_keeps(op))
     return result.astype(data.dtype)
 
 
 def _keeps(op: Operator) -> bool:
     return bool(op.integer("keepdims", 1))
-
-
-def _wide(dtype: Any) -> Any:
-    """Return the type to add up in: at least float32."""
-    small = jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32
-    return np.float32 if small else dtype
-
-
-def _least(dtype: Any) -> Any:
-    """Return what is not larger than anything."""
-    if jnp.issubdtype(dtype, jnp.bool_):
-        return False
-    return jnp.iinfo(dtype).min if jnp.issubdtype(dtype, jnp.integer) else -np.inf
-
-
-def _most(dtype: Any) -> Any:
-    """Return what is not smaller than anything."""
-    if jnp.issubdtype(dtype, jnp.bool_):
-        return True
-    return jnp.iinfo(dtype).max if jnp.issubdtype(dtype, jnp.integer) else np.inf
 
 
 def _axes(op: Operator, data: Any, axes: Any) -> tuple[int, ...]:
@@ -87,9 +70,9 @@ def _register(op_type: str, reduce: Reduce, neutral: Callable[[Any], Any]) -> No
 
 _register("ReduceSum", _sum, lambda _: 0)
 _register("ReduceProd", _product, lambda _: 1)
-_register("ReduceMax", _maximum, _least)
-_register("ReduceMin", _minimum, _most)
-_register("ReduceLogSumExp", _log_sum_exp, _least)
+_register("ReduceMax", _maximum, least)
+_register("ReduceMin", _minimum, most)
+_register("ReduceLogSumExp", _log_sum_exp, least)
 
 
 def mean_of_rows(op: Operator, data: Rows, axes: Any = None) -> Any:
