@@ -1,0 +1,108 @@
+"""Runs a model where nothing can be run again: with room for more and more rows of its stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import jaxpr_as_fun
+
+from whileback.errors import EngineError
+
+__all__ = ["ROOMS", "Attempt", "climb"]
+
+ROOMS = (128, 2048, 32768, 131072)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A program in which each stack has room for some rows, traced once.
+
+    `run` takes arrays, and returns the outputs, whether the room was enough (None: there is no
+    such stack), and for how many rows there should have been room.
+    """
+
+    run: Callable[..., Any]
+    types: tuple[ShapedArray, ...]
+
+    @cached_property
+    def _traced(self) -> tuple[Any, Any]:
+        return jax.make_jaxpr(self.run, return_shape=True)(*self.types)
+
+    @property
+    def outputs(self) -> Any:
+        """What the outputs are, by shapes and types."""
+        return self._traced[1][0]
+
+    @property
+    def is_certain(self) -> bool:
+        """Tell whether the room is enough, whatever the arrays are."""
+        return self._traced[1][1] is None
+
+    def __call__(self, *arrays: jax.Array) -> Any:
+        """Run the program."""
+        program, types = self._traced
+        results = jaxpr_as_fun(program)(*arrays)
+        return jax.tree.unflatten(jax.tree.structure(types), results)
+
+
+def climb(name: str, attempts: Sequence[Attempt], arrays: Sequence[jax.Array]) -> Any:
+    """Return the outputs of the first attempt with room enough; each is compiled once.
+
+    Where even the last one has too little, the run fails. Should somebody see its numbers
+    nevertheless, none of them looks like a result.
+    """
+    first, last = attempts[0], attempts[-1]
+    if first.is_certain:
+        return first(*arrays)[0]
+    rooms = jnp.array(ROOMS[: len(attempts)])
+    tries = [_uniform(attempt) for attempt in attempts]
+
+    def step(state: Any) -> Any:
+        outputs, ok, needed = jax.lax.switch(state[0], tries, *arrays)
+        enough = jnp.minimum(jnp.sum(needed > rooms), len(attempts) - 1)
+        return jnp.maximum(state[0] + 1, enough), ok, needed, outputs
+
+    zeros = jax.tree.map(lambda output: jnp.zeros(output.shape, output.dtype), first.outputs)
+    start = jnp.zeros((), jnp.int64), jnp.array(False), jnp.zeros((), jnp.int64), zeros
+    _, ok, needed, outputs = jax.lax.while_loop(
+        lambda state: ~state[1] & (state[0] < len(attempts)), step, start
+    )
+    if last.is_certain:
+        return outputs
+    return jax.lax.cond(ok, lambda: outputs, lambda: _refused(name, outputs, needed))
+
+
+def _uniform(attempt: Attempt) -> Callable[..., Any]:
+    """Return an attempt that says of its room, too, that it was enough where it always is."""
+
+    def run(*arrays: jax.Array) -> Any:
+        outputs, ok, needed = attempt(*arrays)
+        return (outputs, jnp.array(True), jnp.int64(0)) if ok is None else (outputs, ok, needed)
+
+    return run
+
+
+def _refused(name: str, outputs: Any, needed: jax.Array) -> Any:
+    """Fail when the program gets here."""
+
+    def fail(rows: Any) -> Any:
+        raise EngineError(
+            f"In model {name!r}, traced by jax.jit, jax.vmap or the like, a loop stacks {rows} "
+            f"rows, and there is room for {ROOMS[-1]} at most. Call the model outside of them, "
+            "where it is compiled for the number of rows."
+        )
+
+    failed = jax.pure_callback(fail, ShapedArray((), jnp.bool_), needed)
+
+    def spoiled(output: jax.Array) -> jax.Array:
+        if jnp.issubdtype(output.dtype, jnp.floating):
+            return jnp.where(failed, jnp.asarray(jnp.nan, output.dtype), output)
+        return jnp.where(failed, jnp.zeros_like(output), output)
+
+    return jax.tree.map(spoiled, outputs)

@@ -1,0 +1,267 @@
+"""A model as a function that `jax.jit`, `jax.grad`, `jax.vmap` and the like transform.
+
+Arguments that are known run at once, and again until the program fits, see `specialize`. Where
+JAX traces them, nothing can run again, and a `ladder` serves. The derivatives are whileback's: a
+gradient is a model of its own, and such a function, too, so that it has gradients as well.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as ir
+from jax.core import ShapedArray
+from jax.custom_derivatives import SymbolicZero
+
+from whileback.engines.xla.dependence import goes_one_way
+from whileback.engines.xla.facts import Trace
+from whileback.engines.xla.ladder import ROOMS, Attempt
+from whileback.engines.xla.model import Model
+from whileback.engines.xla.optional import ABSENT
+from whileback.engines.xla.primitive import Axes, bind
+from whileback.errors import WhilebackWarning
+from whileback.gradient import vjp
+from whileback.gradient.activity import dependents, reaching
+
+__all__ = ["Transformable"]
+
+Arguments = Mapping[str, Any]
+
+# Smaller arrays of NumPy's are constants of a program that JAX traces: shapes may depend on them.
+_SMALL = 1024
+_HALVES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a call knows beforehand: some of the arguments, and whether JAX has 64 bits."""
+
+    arguments: Arguments
+    is_wide: bool
+    key: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        leaves, tree = jax.tree.flatten(self.arguments)
+        content = tuple((leaf.dtype, leaf.shape, leaf.tobytes()) for leaf in leaves)
+        object.__setattr__(self, "key", (tree, content, self.is_wide))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Residuals:
+    """What the reverse pass needs: the arguments, and which of them have derivatives."""
+
+    arguments: Arguments
+    wrt: tuple[str, ...] = field(metadata={"static": True})
+
+
+class Transformable:
+    """A model as a function of JAX's, by name; `source` is what it is derived from."""
+
+    def __init__(self, name: str, source: ir.Model, model: Model | None = None) -> None:
+        self.name, self._source = name, source
+        self.model = model or Model.of(name, source)
+        self._floats = {
+            str(value.name)
+            for value in (*self.model.graph.inputs, *self.model.graph.outputs)
+            if value.dtype is not None and value.dtype.is_floating_point()
+        }
+        self._function = jax.custom_vjp(self._traced, nondiff_argnums=(0,))
+        self._function.defvjp(self._forward, self._backward, symbolic_zeros=True)
+        self._gradient = cache(self._make_gradient)
+
+    def run(self, arguments: Arguments) -> list[Any]:
+        """Run on arguments some of which are arrays of JAX's, and give back such arrays."""
+        constants = {name: given for name, given in arguments.items() if _is_constant(given)}
+        others = {name: given for name, given in arguments.items() if name not in constants}
+        known = Known(constants, jax.dtypes.canonicalize_dtype("int64") == np.int64)
+        return self(known, {**others, **self.model.words_of_chance()})
+
+    def __call__(self, known: Known, arguments: Arguments) -> list[Any]:
+        """Return the outputs; those of 64 bits have 32 where JAX has no more."""
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
+            return list(self._function(known, arguments))
+        outputs = self.model.run(widened(self.model, {**known.arguments, **arguments}))
+        return [_finished(output, known.is_wide) for output in outputs]
+
+    def _traced(self, known: Known, arguments: Arguments) -> list[Any]:
+        """Return the outputs, whatever JAX does with the arguments but to differentiate them."""
+        leaves, tree = jax.tree.flatten(arguments)
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return self(known, arguments)
+        return list(bind(_Call(self, known, tree), leaves))
+
+    def _forward(self, known: Known, primals: Any) -> tuple[list[Any], _Residuals]:
+        arguments = {name: jax.tree.map(_value, given) for name, given in primals.items()}
+        wrt = tuple(
+            name
+            for name, given in primals.items()
+            if name in self._floats and any(leaf.perturbed for leaf in jax.tree.leaves(given))
+        )
+        return self(known, arguments), _Residuals(arguments, wrt)
+
+    def _backward(self, known: Known, residuals: _Residuals, cotangents: list[Any]) -> Any:
+        arguments = residuals.arguments
+        seeds = {
+            str(output.name): jax.tree.map(_instantiated, cotangent, is_leaf=_is_zero)
+            for output, cotangent in zip(self.model.graph.outputs, cotangents, strict=True)
+            if output.name in self._floats
+            and not all(map(_is_zero, jax.tree.leaves(cotangent, is_leaf=_is_zero)))
+        }
+        of, wrt = self._connected(tuple(seeds), residuals.wrt)
+        results: dict[str, Any] = dict.fromkeys(arguments)
+        if wrt:
+            gradient = self._gradient(of, wrt)
+            names = [str(value.name) for value in gradient.model.graph.inputs[-len(of) :]]
+            given = {name: seeds[output] for name, output in zip(names, of, strict=True)}
+            outputs = gradient(known, {**arguments, **given})[-len(wrt) :]
+            for name, output in zip(wrt, outputs, strict=True):
+                results[name] = jax.tree.map(_like, output, arguments[name])
+        return (results,)
+
+    def _connected(
+        self, of: tuple[str, ...], wrt: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the outputs that depend on any of the inputs, and these."""
+        graph = self.model.graph
+        nodes = list(graph)
+        active = dependents(nodes, [value for value in graph.inputs if value.name in wrt])
+        targets = [v for v in graph.outputs if v.name in of and v in active]
+        reached = reaching(nodes, targets, active)
+        inputs = [value for value in graph.inputs if value.name in wrt and value in reached]
+        return tuple(str(v.name) for v in targets), tuple(str(v.name) for v in inputs)
+
+    def _make_gradient(self, of: tuple[str, ...], wrt: tuple[str, ...]) -> Transformable:
+        return Gradient(f"gradient of {self.name}", self._source, of, wrt)
+
+    def models(self) -> Iterator[Model]:
+        """Yield the model for each attempt with more room than the one before."""
+        for _ in ROOMS:
+            yield self.model
+
+
+class Gradient(Transformable):
+    """A gradient; the last attempt needs no room for what the loops keep."""
+
+    def __init__(
+        self, name: str, source: ir.Model, of: tuple[str, ...], wrt: tuple[str, ...]
+    ) -> None:
+        self._origin = source, of, wrt
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WhilebackWarning)
+            super().__init__(name, vjp(source, of=of, wrt=wrt))
+
+    @cached_property
+    def _checkpointed(self) -> Model:
+        source, of, wrt = self._origin
+        return Model.of(self.name, vjp(source, of=of, wrt=wrt, memory="checkpoint"))
+
+    def models(self) -> Iterator[Model]:
+        for _ in ROOMS[:-1]:
+            yield self.model
+        yield self._checkpointed
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that JAX traces: the arguments that are not known are the leaves of a tree."""
+
+    function: Transformable
+    known: Known
+    tree: Any
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+    def attempts(self, axes: Axes, types: tuple[ShapedArray, ...]) -> list[Attempt]:
+        first = self._attempt(self.function.model, ROOMS[0], axes, types)
+        with jax.enable_x64(True):
+            if first.is_certain:
+                return [first]
+        models = zip(self.function.models(), ROOMS, strict=True)
+        return [
+            first,
+            *(self._attempt(model, room, axes, types) for model, room in list(models)[1:]),
+        ]
+
+    def goes_together(self, batched: Sequence[bool]) -> bool:
+        given = jax.tree.unflatten(self.tree, batched)
+        varying = [name for name, flags in given.items() if any(jax.tree.leaves(flags))]
+        return goes_one_way(self.function.model.graph, varying)
+
+    def _attempt(
+        self, model: Model, room: int, axes: Axes, types: tuple[ShapedArray, ...]
+    ) -> Attempt:
+        def run(*leaves: jax.Array) -> Any:
+            arguments = {**self.known.arguments, **jax.tree.unflatten(self.tree, leaves)}
+            trace = Trace({}, room=room)
+            outputs = model.trace(widened(model, arguments), trace)
+            needed = jnp.stack([jnp.int64(0), *trace.reports.values()]).max()
+            finished = [_finished(output, self.known.is_wide) for output in outputs]
+            return finished, trace.ok, needed
+
+        for dims in reversed(axes):
+            run = jax.vmap(run, in_axes=dims, out_axes=(0, None, None))
+        return Attempt(run, types)
+
+
+def widened(model: Model, arguments: Arguments) -> dict[str, Any]:
+    """Return the arguments in the types of the inputs, of which 64 bits may be given as 32."""
+    types = {str(value.name): value.dtype for value in model.graph.inputs}
+
+    def cast(name: str, argument: Any) -> Any:
+        dtype = types.get(name)
+        if dtype is None or argument is None or dtype.numpy().name not in _HALVES:
+            return argument
+        return jax.tree.map(lambda leaf: leaf.astype(dtype.numpy()), argument)
+
+    with jax.enable_x64(True):
+        return {name: cast(name, argument) for name, argument in arguments.items()}
+
+
+def _finished(output: Any, is_wide: bool) -> Any:
+    """Return an output as JAX's array, or a list of them; of 32 bits where there are no more."""
+    if isinstance(output, list):
+        return [_finished(element, is_wide) for element in output]
+    if output is ABSENT:
+        return None
+    with jax.enable_x64(True):
+        half = None if is_wide else _HALVES.get(output.dtype.name)
+        return jnp.asarray(output, half)
+
+
+def _is_constant(argument: Any) -> bool:
+    return all(
+        isinstance(leaf, np.ndarray) and leaf.size <= _SMALL for leaf in jax.tree.leaves(argument)
+    )
+
+
+def _value(primal: Any) -> Any:
+    return primal.value
+
+
+def _is_zero(cotangent: Any) -> bool:
+    return isinstance(cotangent, SymbolicZero)
+
+
+def _instantiated(cotangent: Any) -> Any:
+    return cotangent.instantiate() if _is_zero(cotangent) else cotangent
+
+
+def _like(gradient: Any, argument: Any) -> Any:
+    """Return a gradient in the argument's type."""
+    return gradient.astype(argument.dtype)
