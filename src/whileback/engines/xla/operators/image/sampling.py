@@ -98,16 +98,20 @@ def _grid_sample(op: Operator, X: Any, grid: Any) -> Any:
     for axis, size in enumerate(sizes):
         place = widened(grid)[..., len(sizes) - 1 - axis]
         points = (place + 1) / 2 * (size - 1) if corners else ((place + 1) * size - 1) / 2
-        found.append(taps(_moved_inside(points, size, op.text("padding_mode", "zeros"), corners)))
+        found.append(taps(_moved_inside(op, points, size, corners)))
     images = jnp.asarray(X)
     images = images if images.dtype == jnp.float64 else images.astype(jnp.float32)
     Y = interpolated(images, found, lambda places, size: padding(places, size, corners))
     return Y.astype(op.dtype())
 
 
-def _moved_inside(points: Any, size: int, mode: str, corners: bool) -> Any:
-    """Return the points moved onto the image, unless there are zeros around it."""
-    if mode == "border":
+def _moved_inside(op: Operator, points: Any, size: int, corners: bool) -> Any:
+    """Return the points moved onto the image, unless there are zeros around it.
+
+    By a border, cubic interpolation moves only what it reads, as PyTorch and ONNX Runtime do.
+    """
+    mode = op.text("padding_mode", "zeros")
+    if mode == "border" and op.text("mode", "linear") != "cubic":
         return jnp.clip(points, 0, size - 1)
     return _reflected(points, size, corners) if mode == "reflection" else points
 

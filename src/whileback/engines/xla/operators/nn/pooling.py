@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,21 +76,23 @@ def _max_pool(op: Operator, X: Any) -> Any:
     if not op.has(1):
         return _over_windows(axes, values, lowest, jax.lax.max)
     last = np.array(np.iinfo(np.int64).max)
-    places = padded(_places(X.shape, op.integer("storage_order", 0)), axes, last)
-    return tuple(_over_windows(axes, (values, places), (lowest, last), _larger))
+    places = padded(np.arange(math.prod(X.shape)).reshape(X.shape), axes, last)
+    Y, indices = _over_windows(axes, (values, places), (lowest, last), _larger)
+    return Y, _column_major(indices, X.shape) if op.integer("storage_order", 0) else indices
 
 
 lowering("MaxPool", rows=batched(_max_pool))(_max_pool)
 
 
-def _places(shape: Sequence[int], column_major: int) -> np.ndarray:
-    """Return for each element where it stands; the order is that within one image."""
-    images, sizes = int(np.prod(shape[:2])), shape[2:]
-    count = int(np.prod(sizes))
-    places = np.arange(count).reshape(sizes[::-1] if column_major else sizes)
-    places = places.T if column_major else places
-    starts = np.arange(images).reshape(*shape[:2], *(1,) * len(sizes))
-    return np.asarray(starts * count + places)
+def _column_major(indices: Any, shape: Sequence[int]) -> Any:
+    """Return the same places, counted column by column within each image."""
+    sizes = shape[2:]
+    inner = indices % math.prod(sizes)
+    images, place, step = indices - inner, jnp.zeros_like(inner), 1
+    for axis, size in enumerate(sizes):
+        place += inner // math.prod(sizes[axis + 1 :]) % size * step
+        step *= size
+    return images + place
 
 
 def _larger(one: Any, other: Any) -> Any:
@@ -133,7 +136,7 @@ lowering("GlobalLpPool", rows=batched(_global_lp_pool))(_global_lp_pool)
 def _max_unpool(op: Operator, X: Any, I: Any, output_shape: Any = None) -> Any:  # noqa: E741
     """Zeros, but each x where its index says, which counts through all that windows cover."""
     covered = (*X.shape[:2], *(_covered(axis) for axis in _unpooled(op, X)))
-    flat = jnp.zeros(int(np.prod(covered)), X.dtype)
+    flat = jnp.zeros(math.prod(covered), X.dtype)
     Y = flat.at[jnp.reshape(I, -1)].set(jnp.reshape(X, -1)).reshape(covered)
     if output_shape is None:
         return Y
