@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from whileback.engines.xla.accumulate import Sums
+from whileback.engines.xla.linear import Numbers
 
 __all__ = ["CutError", "Facts", "NotStaticError", "Trace", "capacity_of", "is_capacity"]
 
@@ -52,7 +53,7 @@ class Trace:
     of a loop that is written out. With `room`, a number of rows, the program cannot end early,
     and that is the capacity of all stacks. `chance` is the run's own words of chance, and `trips`
     the numbers of the trips of the loops around: random numbers depend on both. `sums` has what
-    loops add up, see `accumulate`.
+    loops add up, see `accumulate`, and `numbers` what is known of integers, see `linear`.
     """
 
     facts: Facts
@@ -65,6 +66,7 @@ class Trace:
     sums: Sums = field(default_factory=Sums)
     chance: jax.Array | None = None
     trips: tuple[Any, ...] = ()
+    numbers: Numbers = field(default_factory=Numbers)
 
     def within(self, ok: jax.Array | None, *trip: Any) -> Trace:
         """Return the trace of a body or branch, whose `ok` and reports are values of its own."""
@@ -154,6 +156,15 @@ class Trace:
         """Report for how many rows the stacks of the loop needed room."""
         self.report_most({_CAPACITY + self.prefix + loop: count.astype(jnp.int64)})
         self._require(count <= (self.capacity(loop) or 0))
+
+    def assumed(self, what: str, holds: jax.Array) -> bool:
+        """Tell whether that may be taken for granted, until a run reports that it does not hold."""
+        key = f"{_CAPACITY}exceptions from {self.prefix}{what}"
+        refuted = key in self.facts
+        self.report_most({key: jnp.where(holds, 0, 1).astype(jnp.int64)})
+        if not refuted:
+            self._require(holds)
+        return not refuted
 
     def report_most(self, reports: Reports) -> None:
         """Report what a body or a branch reports: of each capacity, the most that was needed."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 
 from whileback.engines.xla.facts import Trace
+from whileback.engines.xla.linear import is_number
 from whileback.engines.xla.operator import Operator, as_tuple, concrete, is_static
 from whileback.engines.xla.registry import Lowering, controls, lowerings
 from whileback.engines.xla.rows import Rows, shape_of
@@ -81,8 +83,21 @@ def _apply(node: ir.Node, operands: list[Any], trace: Trace) -> tuple[Any, ...]:
     folds = entry.folds and all(map(is_static, operands))
     op = Operator(node, trace, np if folds else jnp)
     with np.errstate(all="ignore"):
-        results = as_tuple(entry.function(op, *operands))
-    return tuple(map(concrete, results))
+        results = tuple(map(concrete, as_tuple(entry.function(op, *operands))))
+    if any(isinstance(result, jax.Array) and is_number(result) for result in results):
+        _note_numbers(entry, node, operands, results, trace)
+    return results
+
+
+def _note_numbers(
+    entry: Lowering, node: ir.Node, operands: list[Any], results: tuple[Any, ...], trace: Trace
+) -> None:
+    """Note what is known of integers that are computed from others."""
+    known = trace.numbers.operands(node.op_type, operands)
+    if known is not None:
+        outcomes = as_tuple(entry.function(Operator(node, trace, np), *known))
+        for result, outcome in zip(results, outcomes, strict=True):
+            trace.numbers.note(result, outcome)
 
 
 def _on_rows(entry: Lowering, node: ir.Node, operands: list[Any], trace: Trace) -> tuple[Any, ...]:

@@ -11,6 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.engines.xla.facts import Trace
+from whileback.engines.xla.linear import CountOf, Linear, is_number
+from whileback.engines.xla.rows import Rows
 
 __all__ = ["Operator", "as_tuple", "concrete", "is_static"]
 
@@ -72,6 +74,19 @@ class Operator:
         `what` tells apart what one node asks for; the operand's name is a good choice.
         """
         return self.trace.static(f"{self.node.name}/{what}", value)
+
+    def elements(self, numbers: Any) -> np.ndarray:
+        """Return what is known of each element of a small array of integers, see `linear`."""
+        return self.trace.numbers.of(numbers)
+
+    def sizes(self, shape: Any) -> tuple[tuple[int, ...], Rows | None]:
+        """Return the sizes of a result; one of as many rows as a stack has room for them."""
+        if not is_static(shape) and is_number(shape):
+            first, *others = self.elements(shape)
+            term = first.term if isinstance(first, Linear) else None
+            if isinstance(term, CountOf) and not any(isinstance(n, Linear) for n in others):
+                return (term.rows.capacity, *map(int, others)), term.rows
+        return tuple(int(size) for size in self.static(shape, "shape")), None
 
 
 def is_static(value: Any) -> bool:

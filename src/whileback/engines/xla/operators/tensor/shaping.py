@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from whileback.engines.xla.interpret import exact
+from whileback.engines.xla.linear import CountOf, Linear
 from whileback.engines.xla.operator import Operator
 from whileback.engines.xla.registry import lowering
 from whileback.engines.xla.rows import Rows
@@ -18,8 +20,10 @@ __all__: list[str] = []
 
 def shape_of_rows(op: Operator, X: Rows) -> Any:
     """The number of rows that count, then the other sizes."""
-    sizes = jnp.array(X.shape, jnp.int64).at[0].set(X.count.astype(jnp.int64))
-    return sizes[op.integer("start", 0) : op.integer("end", X.ndim)]
+    part = slice(op.integer("start", 0), op.integer("end", X.ndim))
+    sizes = jnp.array(X.shape, jnp.int64).at[0].set(X.count.astype(jnp.int64))[part]
+    op.trace.numbers.note(sizes, [Linear.of(CountOf(X)), *X.shape[1:]][part])
+    return sizes
 
 
 @lowering("Shape", rows=shape_of_rows)
@@ -53,28 +57,54 @@ def transpose(op: Operator, X: Any) -> Any:
     return op.xp.transpose(X, op.integers("perm"))
 
 
-def reshape_rows(op: Operator, X: Rows, shape: Any) -> Any:
-    """Rows of another shape, or several for each, as long as none has parts of two."""
-    sizes = _sizes(op, X, op.static(shape, "shape"))
-    each, row = math.prod(X.shape[1:]), math.prod(sizes[1:])
-    if not sizes or sizes[0] != -1 or not row or each % row:
-        return reshape(op, exact(op.trace, X), shape)
-    several = each // row
-    buffer = X.buffer.reshape(X.capacity * several, *sizes[1:])
-    return X.like(buffer) if several == 1 else Rows(buffer, X.count * several)
+def reshape_rows(op: Operator, X: Any, shape: Any) -> Any:
+    """Rows of another shape: each becomes one, or several, or several become one."""
+    row = _row(op, X, shape) if isinstance(X, Rows) else None
+    if row is None:
+        return reshape(op, exact(op.trace, X), exact(op.trace, shape))
+    have, want = math.prod(X.shape[1:]), math.prod(row)
+    if have >= want:
+        buffer = X.buffer.reshape(X.capacity * (have // want), *row)
+        return X.like(buffer) if have == want else Rows(buffer, X.count * (have // want))
+    joined = want // have
+    room = -(-X.capacity // joined)
+    missing = [(0, room * joined - X.capacity), *[(0, 0)] * (X.ndim - 1)]
+    return Rows(jnp.pad(X.buffer, missing).reshape(room, *row), X.count // joined)
+
+
+def _row(op: Operator, X: Rows, shape: Any) -> list[int] | None:
+    """Return the shape that rows get, or None if they do not stay rows for certain."""
+    count = Linear.of(CountOf(X))
+    sizes = _sizes(op, [count, *X.shape[1:]], shape)
+    have, given = math.prod(X.shape[1:]), [size for size in sizes[1:] if size != -1]
+    if not sizes or any(isinstance(size, Linear) for size in given):
+        return None
+    want = math.prod(given)
+    if -1 in sizes[1:]:
+        stays = sizes[0] == count and want and have % want == 0
+        return [have // want if size == -1 else size for size in sizes[1:]] if stays else None
+    is_open = sizes[0] == -1 or isinstance(sizes[0], Linear)
+    return given if is_open and have and want and min(have % want, want % have) == 0 else None
 
 
 @lowering("Reshape", folds=True, rows=reshape_rows)
 def reshape(op: Operator, X: Any, shape: Any) -> Any:
     """The same elements in another shape; 0 keeps a size, -1 takes what is left."""
-    return op.xp.reshape(X, _sizes(op, X, op.static(shape, "shape")))
+    sizes = _sizes(op, X.shape, shape)
+    unknown = [axis for axis, size in enumerate(sizes) if isinstance(size, Linear) or size == -1]
+    if len(unknown) > 1:
+        sizes = _sizes(op, X.shape, op.static(shape, "shape"))
+    elif unknown:
+        sizes[unknown[0]] = -1
+    return op.xp.reshape(X, sizes)
 
 
-def _sizes(op: Operator, X: Any, shape: np.ndarray) -> list[int]:
-    """Return the sizes asked for, with those that are kept."""
+def _sizes(op: Operator, kept: Sequence[Any], shape: Any) -> list[Any]:
+    """Return the sizes asked for, as far as they are known, with those that are kept."""
+    sizes = list(op.elements(shape))
     if op.integer("allowzero", 0):
-        return [int(size) for size in shape]
-    return [X.shape[axis] if size == 0 else int(size) for axis, size in enumerate(shape)]
+        return sizes
+    return [kept[axis] if size == 0 else size for axis, size in enumerate(sizes)]
 
 
 def flatten_rows(op: Operator, X: Rows) -> Any:
@@ -92,11 +122,27 @@ def flatten(op: Operator, X: Any) -> Any:
     return op.xp.reshape(X, (math.prod(X.shape[:axis]), math.prod(X.shape[axis:])))
 
 
-@lowering("Expand", folds=True)
+def expand_rows(op: Operator, X: Any, shape: Any) -> Any:
+    """Rows stay rows if none is repeated as a whole."""
+    shape = exact(op.trace, shape)
+    if isinstance(X, Rows):
+        sizes, stack = op.sizes(shape)
+        first = sizes[0] if stack is None and len(sizes) == X.ndim else 1
+        is_mine = stack is None or stack.count is X.count
+        if len(sizes) <= X.ndim and first == 1 and is_mine:
+            others = sizes[max(len(sizes) - X.ndim + 1, 0) :]
+            return X.like(jnp.broadcast_to(X.buffer, np.broadcast_shapes(X.shape, others)))
+    return expand(op, exact(op.trace, X), shape)
+
+
+@lowering("Expand", folds=True, rows=expand_rows)
 def expand(op: Operator, X: Any, shape: Any) -> Any:
-    """X repeated along axes of size 1."""
-    sizes = np.broadcast_shapes(X.shape, tuple(op.static(shape, "shape")))
-    return op.xp.broadcast_to(X, sizes)
+    """X repeated along axes of size 1, or as so many rows as a stack has."""
+    sizes, stack = op.sizes(shape)
+    if stack is not None and X.shape[: max(X.ndim - len(sizes) + 1, 0)] not in ((), (1,)):
+        sizes, stack = tuple(op.static(shape, "shape")), None
+    result = op.xp.broadcast_to(X, np.broadcast_shapes(X.shape, sizes))
+    return result if stack is None else stack.like(result)
 
 
 def squeeze_rows(op: Operator, X: Rows, axes: Any = None) -> Any:
