@@ -15,6 +15,7 @@ from whileback.engines.xla.facts import Trace
 from whileback.engines.xla.interpret import Scope, domain_of, exact, is_control, run_graph
 from whileback.engines.xla.ports import put_together, taken_apart
 from whileback.engines.xla.registry import lowerings
+from whileback.engines.xla.sharding import at_once
 from whileback.engines.xla.specialize import Specializer
 from whileback.errors import EngineError
 from whileback.graph.normalize import normalize
@@ -74,7 +75,7 @@ class Model:
 
     def run(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
         """Run the model; the outputs are JAX's arrays, or lists of them, or `ABSENT`."""
-        with jax.enable_x64(True):
+        with at_once():
             return self._programs({**self._weights, **taken_apart(arguments)})
 
     def trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:

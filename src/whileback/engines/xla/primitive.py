@@ -18,6 +18,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from whileback.engines.xla.ladder import Attempt, climb
+from whileback.engines.xla.sharding import own_types, typed
 
 __all__ = ["Axes", "Call", "bind"]
 
@@ -58,7 +59,7 @@ def bind(call: Call, arrays: Sequence[jax.Array]) -> Any:
 def _attempts(call: Call, axes: Axes, types: tuple[ShapedArray, ...]) -> Sequence[Attempt]:
     """Return the programs to try, which are traced only once."""
     attempts = call.attempts(axes, types)
-    with jax.enable_x64(True):
+    with own_types():
         _ = attempts[0].outputs
     return attempts
 
@@ -69,7 +70,7 @@ def _plain(array: Any) -> ShapedArray:
 
 def _types(*types: Any, call: Call, axes: Axes) -> list[ShapedArray]:
     outputs = _attempts(call, axes, tuple(map(_plain, types)))[0].outputs
-    return [_plain(each) for each in jax.tree.leaves(outputs)]
+    return [typed(each, types) for each in jax.tree.leaves(outputs)]
 
 
 _PRIMITIVE.def_abstract_eval(_types)
@@ -81,7 +82,7 @@ def _lower(context: Any, *arrays: Any, call: Call, axes: Axes) -> Any:
         return jax.tree.leaves(climb(call.name, attempts, arrays))
 
     types = list(map(_plain, context.avals_in))
-    with jax.enable_x64(True):
+    with own_types():
         return mlir.lower_fun(run)(context.replace(avals_in=types), *arrays)
 
 

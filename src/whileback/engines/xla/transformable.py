@@ -26,6 +26,14 @@ from whileback.engines.xla.ladder import ROOMS, Attempt
 from whileback.engines.xla.model import Model
 from whileback.engines.xla.optional import ABSENT
 from whileback.engines.xla.primitive import Axes, bind
+from whileback.engines.xla.sharding import (
+    as_before,
+    at_once,
+    in_type_of,
+    own_types,
+    varying_alike,
+    without_types,
+)
 from whileback.errors import WhilebackWarning
 from whileback.gradient import vjp
 from whileback.gradient.activity import dependents, reaching
@@ -93,9 +101,12 @@ class Transformable:
     def __call__(self, known: Known, arguments: Arguments) -> list[Any]:
         """Return the outputs; those of 64 bits have 32 where JAX has no more."""
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
-            return list(self._function(known, arguments))
-        outputs = self.model.run(widened(self.model, {**known.arguments, **arguments}))
-        return [_finished(output, known.is_wide) for output in outputs]
+            return list(self._function(known, varying_alike(arguments)))
+        plain, mesh = without_types(arguments)
+        with at_once():
+            outputs = self.model.run(widened(self.model, {**known.arguments, **plain}))
+            finished = [_finished(output, known.is_wide) for output in outputs]
+        return [as_before(output, mesh) for output in finished]
 
     def _traced(self, known: Known, arguments: Arguments) -> list[Any]:
         """Return the outputs, whatever JAX does with the arguments but to differentiate them."""
@@ -129,7 +140,7 @@ class Transformable:
             given = {name: seeds[output] for name, output in zip(names, of, strict=True)}
             outputs = gradient(known, {**arguments, **given})[-len(wrt) :]
             for name, output in zip(wrt, outputs, strict=True):
-                results[name] = jax.tree.map(_like, output, arguments[name])
+                results[name] = jax.tree.map(in_type_of, output, arguments[name])
         return (results,)
 
     def _connected(
@@ -189,7 +200,7 @@ class _Call:
 
     def attempts(self, axes: Axes, types: tuple[ShapedArray, ...]) -> list[Attempt]:
         first = self._attempt(self.function.model, ROOMS[0], axes, types)
-        with jax.enable_x64(True):
+        with own_types():
             if first.is_certain:
                 return [first]
         models = zip(self.function.models(), ROOMS, strict=True)
@@ -260,8 +271,3 @@ def _is_zero(cotangent: Any) -> bool:
 
 def _instantiated(cotangent: Any) -> Any:
     return cotangent.instantiate() if _is_zero(cotangent) else cotangent
-
-
-def _like(gradient: Any, argument: Any) -> Any:
-    """Return a gradient in the argument's type."""
-    return gradient.astype(argument.dtype)
