@@ -73,13 +73,13 @@ class Trace:
         top, trips = self.top or self, (*self.trips, *trip)
         return replace(self, ok=ok, reports={}, names={}, top=top, trips=trips)
 
-    def key(self, name: str, seed: float | None) -> jax.Array:
+    def key(self, name: str, seed: int | None) -> jax.Array:
         """Return the key by which a node draws random numbers.
 
         In each trip it is another one. With a seed, it is the same in every run.
         """
         if seed is not None:
-            key = jax.random.key(np.float32(seed).view(np.int32))
+            key = jax.random.key(seed)
         else:
             assert self.chance is not None
             key = jax.random.wrap_key_data(jnp.asarray(self.chance))
