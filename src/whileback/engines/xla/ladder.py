@@ -92,10 +92,12 @@ def _refused(name: str, outputs: Any, needed: jax.Array) -> Any:
     """Fail when the program gets here."""
 
     def fail(rows: Any) -> Any:
+        found = f"a loop stacks {rows} rows, and there is room for {ROOMS[-1]} at most"
+        if rows <= ROOMS[-1]:
+            found = "a slice in a loop is cut off at the end of its axis, which changes its shape"
         raise EngineError(
-            f"In model {name!r}, traced by jax.jit, jax.vmap or the like, a loop stacks {rows} "
-            f"rows, and there is room for {ROOMS[-1]} at most. Call the model outside of them, "
-            "where it is compiled for the number of rows."
+            f"In model {name!r}, traced by JAX, {found}. Call the model outside of jax.jit, "
+            "jax.vmap and the like, where it is compiled for what the run turns out to be."
         )
 
     failed = jax.pure_callback(fail, ShapedArray((), jnp.bool_), needed)

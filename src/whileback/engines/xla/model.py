@@ -14,7 +14,9 @@ from whileback.engines.xla.accumulate import find_sums
 from whileback.engines.xla.facts import Trace
 from whileback.engines.xla.interpret import Scope, domain_of, exact, is_control, run_graph
 from whileback.engines.xla.ports import put_together, taken_apart
+from whileback.engines.xla.refusal import not_known_length
 from whileback.engines.xla.registry import lowerings
+from whileback.engines.xla.rows import Rows
 from whileback.engines.xla.sharding import at_once
 from whileback.engines.xla.specialize import Specializer
 from whileback.errors import EngineError
@@ -93,6 +95,9 @@ class Model:
             if (given := put_together(str(value.name), value.type, arguments)) is not None:
                 scope.define([value], [given], trace)
         outputs = run_graph(graph, scope, trace)
+        for value, output in zip(graph.outputs, outputs, strict=True):
+            if isinstance(output, Rows) and not trace.can_end:
+                raise not_known_length(self.name, f"output {value.name!r}")
         return [exact(trace, output) for output in outputs]
 
 

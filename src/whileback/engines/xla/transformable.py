@@ -7,7 +7,6 @@ gradient is a model of its own, and such a function, too, so that it has gradien
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -21,11 +20,12 @@ from jax.core import ShapedArray
 from jax.custom_derivatives import SymbolicZero
 
 from whileback.engines.xla.dependence import goes_one_way
-from whileback.engines.xla.facts import Trace
+from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.ladder import ROOMS, Attempt
 from whileback.engines.xla.model import Model
 from whileback.engines.xla.optional import ABSENT
 from whileback.engines.xla.primitive import Axes, bind
+from whileback.engines.xla.refusal import not_known
 from whileback.engines.xla.sharding import (
     as_before,
     at_once,
@@ -34,9 +34,9 @@ from whileback.engines.xla.sharding import (
     varying_alike,
     without_types,
 )
-from whileback.errors import WhilebackWarning
 from whileback.gradient import vjp
 from whileback.gradient.activity import dependents, reaching
+from whileback.gradient.memory.strategies import Memory
 
 __all__ = ["Transformable"]
 
@@ -138,7 +138,7 @@ class Transformable:
             gradient = self._gradient(of, wrt)
             names = [str(value.name) for value in gradient.model.graph.inputs[-len(of) :]]
             given = {name: seeds[output] for name, output in zip(names, of, strict=True)}
-            outputs = gradient(known, {**arguments, **given})[-len(wrt) :]
+            outputs = gradient(known, {**arguments, **given})
             for name, output in zip(wrt, outputs, strict=True):
                 results[name] = jax.tree.map(in_type_of, output, arguments[name])
         return (results,)
@@ -171,19 +171,26 @@ class Gradient(Transformable):
         self, name: str, source: ir.Model, of: tuple[str, ...], wrt: tuple[str, ...]
     ) -> None:
         self._origin = source, of, wrt
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", WhilebackWarning)
-            super().__init__(name, vjp(source, of=of, wrt=wrt))
+        super().__init__(name, _gradients_only(source, of, wrt))
 
     @cached_property
     def _checkpointed(self) -> Model:
         source, of, wrt = self._origin
-        return Model.of(self.name, vjp(source, of=of, wrt=wrt, memory="checkpoint"))
+        return Model.of(self.name, _gradients_only(source, of, wrt, memory="checkpoint"))
 
     def models(self) -> Iterator[Model]:
         for _ in ROOMS[:-1]:
             yield self.model
         yield self._checkpointed
+
+
+def _gradients_only(
+    source: ir.Model, of: Sequence[str], wrt: Sequence[str], memory: Memory = None
+) -> ir.Model:
+    """Return the model of the gradients without the outputs that are not."""
+    model = vjp(source, of=of, wrt=wrt, memory=memory)
+    del model.graph.outputs[: -len(wrt)]
+    return model
 
 
 @dataclass(frozen=True)
@@ -220,7 +227,11 @@ class _Call:
         def run(*leaves: jax.Array) -> Any:
             arguments = {**self.known.arguments, **jax.tree.unflatten(self.tree, leaves)}
             trace = Trace({}, room=room)
-            outputs = model.trace(widened(model, arguments), trace)
+            try:
+                outputs = model.trace(widened(model, arguments), trace)
+            except NotStaticError as error:
+                traced = jax.tree.unflatten(self.tree, leaves)
+                raise not_known(self.name, model.graph, str(error), traced) from None
             needed = jnp.stack([jnp.int64(0), *trace.reports.values()]).max()
             finished = [_finished(output, self.known.is_wide) for output in outputs]
             return finished, trace.ok, needed

@@ -32,7 +32,7 @@ def loop(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
     try:
         return _Loop(scope, view, trace).run()
     except NotStaticError:
-        if not trace.can_end:
+        if not trace.is_top:
             raise
         return unrolled(scope, view, trace)
 
