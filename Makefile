@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup demo test corpus lint bench bench-memory clean
+.PHONY: setup demo test corpus lint bench bench-memory bench-xla clean
 
 setup: $(VENV)/ready
 
@@ -41,6 +41,9 @@ bench: setup
 
 bench-memory: setup
 	$(BIN)/python benchmarks/memory.py
+
+bench-xla: setup
+	$(BIN)/python benchmarks/xla.py
 
 clean:
 	rm -rf $(VENV) build dist .downloads demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
