@@ -7,7 +7,7 @@ gradient is a model of its own, and such a function, too, so that it has gradien
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -34,6 +34,7 @@ from whileback.engines.xla.sharding import (
     varying_alike,
     without_types,
 )
+from whileback.errors import EngineError
 from whileback.gradient import vjp
 from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.memory.strategies import Memory
@@ -158,10 +159,10 @@ class Transformable:
     def _make_gradient(self, of: tuple[str, ...], wrt: tuple[str, ...]) -> Transformable:
         return Gradient(f"gradient of {self.name}", self._source, of, wrt)
 
-    def models(self) -> Iterator[Model]:
-        """Yield the model for each attempt with more room than the one before."""
-        for _ in ROOMS:
-            yield self.model
+    @property
+    def last_resort(self) -> Model:
+        """The model for an attempt that comes after all others."""
+        return self.model
 
 
 class Gradient(Transformable):
@@ -174,14 +175,9 @@ class Gradient(Transformable):
         super().__init__(name, _gradients_only(source, of, wrt))
 
     @cached_property
-    def _checkpointed(self) -> Model:
+    def last_resort(self) -> Model:
         source, of, wrt = self._origin
         return Model.of(self.name, _gradients_only(source, of, wrt, memory="checkpoint"))
-
-    def models(self) -> Iterator[Model]:
-        for _ in ROOMS[:-1]:
-            yield self.model
-        yield self._checkpointed
 
 
 def _gradients_only(
@@ -206,15 +202,21 @@ class _Call:
         return self.function.name
 
     def attempts(self, axes: Axes, types: tuple[ShapedArray, ...]) -> list[Attempt]:
-        first = self._attempt(self.function.model, ROOMS[0], axes, types)
+        model = self.function.model
+        first, *others = (self._attempt(model, room, axes, types) for room in ROOMS)
         with own_types():
             if first.is_certain:
                 return [first]
-        models = zip(self.function.models(), ROOMS, strict=True)
-        return [
-            first,
-            *(self._attempt(model, room, axes, types) for model, room in list(models)[1:]),
-        ]
+        return [first, *others[:-1], self._last(axes, types) or others[-1]]
+
+    def _last(self, axes: Axes, types: tuple[ShapedArray, ...]) -> Attempt | None:
+        """Return an attempt with the last resort; None if that has to know what is traced."""
+        attempt = self._attempt(self.function.last_resort, ROOMS[-1], axes, types)
+        try:
+            with own_types():
+                return attempt if attempt.outputs else None
+        except EngineError:
+            return None
 
     def goes_together(self, batched: Sequence[bool]) -> bool:
         given = jax.tree.unflatten(self.tree, batched)

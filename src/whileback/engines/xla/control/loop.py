@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import onnx_ir as ir
 
 from whileback.engines.xla.control.length import Length
@@ -32,7 +33,8 @@ def loop(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
     try:
         return _Loop(scope, view, trace).run()
     except NotStaticError:
-        if not trace.is_top:
+        is_counted = trace.can_end or isinstance(scope[view.limit], np.ndarray)
+        if not trace.is_top or not is_counted:
             raise
         return unrolled(scope, view, trace)
 

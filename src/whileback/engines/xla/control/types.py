@@ -12,7 +12,7 @@ import numpy as np
 from whileback.engines.xla.facts import NotStaticError
 from whileback.engines.xla.rows import Rows
 
-__all__ = ["as_arrays", "same_types"]
+__all__ = ["as_arrays", "rooms", "same_types", "with_rooms"]
 
 
 def as_arrays(values: Sequence[Any]) -> list[Any]:
@@ -35,3 +35,27 @@ def same_types(values: Sequence[Any], others: Sequence[Any]) -> bool:
         return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
     return bool(types(values) == types(others))
+
+
+def rooms(values: Sequence[Any], others: Sequence[Any]) -> list[int | None]:
+    """Return how many rows there may be, if either of two results is a stack of some rows."""
+    return [
+        max(value.shape[0], other.shape[0])
+        if Rows in (type(value), type(other)) and min(len(value.shape), len(other.shape)) > 0
+        else None
+        for value, other in zip(values, others, strict=True)
+    ]
+
+
+def with_rooms(values: Sequence[Any], sizes: Sequence[int | None]) -> list[Any]:
+    """Return stacks with room for so many rows; where it says None, the values as they are."""
+    return [
+        value if size is None else _with_room(value, size)
+        for value, size in zip(values, sizes, strict=True)
+    ]
+
+
+def _with_room(value: Any, size: int) -> Rows:
+    rows = value if isinstance(value, Rows) else Rows(value, jnp.int64(value.shape[0]))
+    more = [(0, size - rows.capacity), *[(0, 0)] * (rows.ndim - 1)]
+    return Rows(jnp.pad(rows.buffer, more), rows.count)
