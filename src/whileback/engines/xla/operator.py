@@ -81,7 +81,7 @@ class Operator:
 
     def sizes(self, shape: Any) -> tuple[tuple[int, ...], Rows | None]:
         """Return the sizes of a result; one of as many rows as a stack has room for them."""
-        if not is_static(shape) and is_number(shape):
+        if not is_static(shape) and is_number(shape) and shape.size:
             first, *others = self.elements(shape)
             term = first.term if isinstance(first, Linear) else None
             if isinstance(term, CountOf) and not any(isinstance(n, Linear) for n in others):
