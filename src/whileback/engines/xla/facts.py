@@ -28,7 +28,7 @@ from whileback.engines.xla.linear import Numbers
 __all__ = ["CutError", "Facts", "NotStaticError", "Trace", "capacity_of", "is_capacity"]
 
 Facts = Mapping[str, np.ndarray]
-Reports = dict[str, jax.Array]
+Reports = dict[str, Any]
 
 _CAPACITY = "capacity of "
 _TRIPS = "trips of "
@@ -160,11 +160,12 @@ class Trace:
     def assumed(self, what: str, holds: jax.Array) -> bool:
         """Tell whether that may be taken for granted, until a run reports that it does not hold."""
         key = f"{_CAPACITY}exceptions from {self.prefix}{what}"
-        refuted = key in self.facts
+        if key in self.facts:
+            (self.top or self).reports[key] = np.ones((), np.int64)
+            return False
         self.report_most({key: jnp.where(holds, 0, 1).astype(jnp.int64)})
-        if not refuted:
-            self._require(holds)
-        return not refuted
+        self._require(holds)
+        return True
 
     def report_most(self, reports: Reports) -> None:
         """Report what a body or a branch reports: of each capacity, the most that was needed."""

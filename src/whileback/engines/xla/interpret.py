@@ -15,6 +15,7 @@ from whileback.engines.xla.linear import is_number
 from whileback.engines.xla.operator import Operator, as_tuple, concrete, is_static
 from whileback.engines.xla.registry import Lowering, controls, lowerings
 from whileback.engines.xla.rows import Rows, shape_of
+from whileback.errors import EngineError
 from whileback.graph.scopes import STANDARD_DOMAINS
 
 __all__ = ["Scope", "domain_of", "exact", "is_control", "run_graph"]
@@ -82,11 +83,28 @@ def _apply(node: ir.Node, operands: list[Any], trace: Trace) -> tuple[Any, ...]:
         return _on_rows(entry, node, operands, trace)
     folds = entry.folds and all(map(is_static, operands))
     op = Operator(node, trace, np if folds else jnp)
-    with np.errstate(all="ignore"):
-        results = tuple(map(concrete, as_tuple(entry.function(op, *operands))))
+    try:
+        with np.errstate(all="ignore"):
+            results = tuple(map(concrete, as_tuple(entry.function(op, *operands))))
+    except (TypeError, ValueError) as error:
+        raise _refused(node, operands, error) from error
     if any(isinstance(result, jax.Array) and is_number(result) for result in results):
         _note_numbers(entry, node, operands, results, trace)
     return results
+
+
+def _refused(node: ir.Node, operands: Sequence[Any], error: Exception) -> EngineError:
+    """Return an error that names a node whose operands do not fit."""
+    types = [
+        f"{operand.dtype}{list(operand.shape)}"
+        for operand in operands
+        if isinstance(operand, (np.ndarray, jax.Array))
+    ]
+    return EngineError(
+        f"The engine 'xla' cannot run {node.op_type} {node.name!r} on {', '.join(types)}: {error}",
+        node=str(node.name),
+        reason=str(error),
+    )
 
 
 def _note_numbers(

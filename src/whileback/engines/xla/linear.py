@@ -117,6 +117,12 @@ class Numbers:
         """Note what is known of a value; the value is kept, since only its identity tells it."""
         self._known[id(value)] = value, np.asarray(elements, object).reshape(value.shape)
 
+    def note_row(self, row: Any, stack: np.ndarray, place: Any) -> None:
+        """Note of the row of a stack, if its integers grow by as much from each row to the next."""
+        steps = np.diff(stack.astype(object), axis=0)
+        if is_number(row) and len(steps) and (steps == steps[0]).all():
+            self.note(row, stack[0].astype(object) + steps[0] * self.of(place).item())
+
     def operands(self, op_type: str, operands: Sequence[Any]) -> list[Any] | None:
         """Return the operands of a node by what is known of them, or None if that says nothing."""
         followed = range(len(operands))[FOLLOWED.get(op_type, slice(0))]

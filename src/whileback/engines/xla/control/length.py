@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from whileback.engines.xla.facts import Trace
 from whileback.engines.xla.interpret import Scope
-from whileback.engines.xla.rows import Rows
+from whileback.engines.xla.rows import Array, Rows
 from whileback.graph.scopes import LoopView, is_standard
 
 __all__ = ["Length"]
@@ -40,7 +40,7 @@ class Length:
 
     @classmethod
     def of(
-        cls, scope: Scope, view: LoopView, trace: Trace, stacks: Sequence[Rows | jax.Array]
+        cls, scope: Scope, view: LoopView, trace: Trace, stacks: Sequence[Rows | Array]
     ) -> Length:
         """Find out what is known of a loop, whose scan inputs are these."""
         name = str(view.node.name)

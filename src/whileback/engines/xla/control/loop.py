@@ -19,7 +19,7 @@ from whileback.engines.xla.control.unrolled import unrolled
 from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, exact, run_graph
 from whileback.engines.xla.registry import control
-from whileback.engines.xla.rows import Rows
+from whileback.engines.xla.rows import Array, Rows
 from whileback.graph.scopes import LoopView, loop_view
 
 __all__ = ["loop"]
@@ -61,6 +61,7 @@ class _Loop:
         self._sums = trace.sums.of.get(view.node, [])
         self._factors = [_in_order(scope[each.read], 0, trace) for each in self._sums]
         self._written = [each for each in view.scan_outputs if _is_read(each.stack, trace)]
+        self._same: dict[Any, np.ndarray] = {}
 
     def run(self) -> list[Any]:
         """Run the loop and return what its node does."""
@@ -111,14 +112,23 @@ class _Loop:
 
     def _place(self, trip: jax.Array, reverse: bool) -> jax.Array:
         """Return which row of a stack belongs to the trip."""
-        limit = self._length.limit
-        return limit - 1 - trip if reverse and limit is not None else trip
+        limit, numbers = self._length.limit, self._trace.numbers
+        if not reverse or limit is None:
+            return trip
+        place = limit - 1 - trip
+        if isinstance(limit, int):
+            numbers.note(place, limit - 1 - numbers.of(trip))
+        return place
 
-    def _row(self, stack: Rows | jax.Array, trip: jax.Array, reverse: bool) -> jax.Array:
-        """Return the row of a stack that belongs to the trip."""
-        buffer = stack.buffer if isinstance(stack, Rows) else stack
+    def _row(self, stack: Rows | Array, trip: jax.Array, reverse: bool) -> Array:
+        """Return the row of a stack that belongs to the trip; if all are the same, it is known."""
+        if isinstance(stack, np.ndarray) and stack.size and (stack == stack[0]).all():
+            return np.asarray(stack[0])
+        buffer = stack.buffer if isinstance(stack, Rows) else jnp.asarray(stack)
         place = self._place(trip, reverse)
         row: jax.Array = jax.lax.dynamic_index_in_dim(buffer, place, 0, keepdims=False)
+        if isinstance(stack, np.ndarray):
+            self._trace.numbers.note_row(row, stack, place)
         return row
 
     def _trip(self, state: _State) -> tuple[_State, list[Any]]:
@@ -142,12 +152,17 @@ class _Loop:
                 for key, value in trace.reports.items()
             },
         )
-        return after, as_arrays([exact(trace, scope[each.row]) for each in self._written])
+        rows = [exact(trace, scope[each.row]) for each in self._written]
+        known = zip(self._written, rows, strict=True)
+        self._same = {each: row for each, row in known if isinstance(row, np.ndarray)}
+        return after, as_arrays(rows)
 
     def _terms(self, scope: Scope, trip: jax.Array) -> list[jax.Array]:
         """Return what the trip adds to each sum."""
         return [
-            each.term(self._row(stack, trip, each.written.reverse), scope[each.written.row])
+            each.term(
+                jnp.asarray(self._row(stack, trip, each.written.reverse)), scope[each.written.row]
+            )
             for each, stack in zip(self._sums, self._factors, strict=True)
         ]
 
@@ -161,8 +176,10 @@ class _Loop:
             stack: Any = stacks.get(written)
             if stack is not None:
                 stack = self._length.counted(stack, end.trip, self._trace)
+            if isinstance(stack, jax.Array) and written in self._same:
+                stack = np.broadcast_to(self._same[written], stack.shape)
             if written.axis:
-                stack = jnp.moveaxis(exact(self._trace, stack), 0, written.axis)
+                stack = _moved(exact(self._trace, stack), 0, written.axis)
             results.append(stack)
         return results
 
@@ -173,8 +190,14 @@ def _is_read(stack: ir.Value, trace: Trace) -> bool:
     return stack.is_graph_output() or any(node not in trace.sums.instead for node in readers)
 
 
-def _in_order(stack: Any, axis: int, trace: Trace) -> Rows | jax.Array:
+def _moved(stack: Array, source: int, destination: int) -> Array:
+    """Return a stack with its rows along another axis."""
+    xp = np if isinstance(stack, np.ndarray) else jnp
+    return xp.moveaxis(stack, source, destination)  # type: ignore[no-any-return]
+
+
+def _in_order(stack: Any, axis: int, trace: Trace) -> Rows | Array:
     """Return a stack that a loop reads, its rows along axis 0."""
     if isinstance(stack, Rows) and stack.capacity and axis % stack.ndim == 0:
         return stack
-    return jnp.moveaxis(jnp.asarray(exact(trace, stack)), axis, 0)
+    return _moved(exact(trace, stack), axis, 0)
