@@ -134,7 +134,11 @@ class Trace:
         self.reports[key] = value
         if key not in self.facts:
             raise CutError(key)
-        self._require(jnp.array_equal(value, self.facts[key]))
+        self._require(
+            jnp.array_equal(
+                value, self.facts[key], equal_nan=jnp.issubdtype(value.dtype, jnp.inexact)
+            )
+        )
         return self.facts[key]
 
     def trip_count(self, loop: str, count: jax.Array) -> int:

@@ -80,6 +80,11 @@ class Model:
         with at_once():
             return self._programs({**self._weights, **taken_apart(arguments)})
 
+    def text(self, arguments: Mapping[str, Any]) -> str:
+        """Return, in XLA's own form, the optimized program that last ran on such arguments."""
+        with at_once():
+            return self._programs.text({**self._weights, **taken_apart(arguments)})
+
     def trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
         """Trace the model; `trace` has what is known of the run."""
         return self._trace({**self._weights, **taken_apart(arguments)}, trace)

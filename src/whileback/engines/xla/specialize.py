@@ -45,7 +45,7 @@ class Program:
             if is_capacity(key):
                 if value > (0 if known is None else known):
                     return {key: _room(value)}
-            elif known is None or not np.array_equal(known, value):
+            elif known is None or not np.array_equal(_bits(known), _bits(value)):
                 return {key: value}
         return {}
 
@@ -65,8 +65,7 @@ class Specializer:
     def __call__(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
         """Run with these arguments; what the facts are is found by running."""
         names, arrays = tuple(arguments), list(arguments.values())
-        signature = names, *((array.shape, array.dtype) for array in arrays)
-        programs = self._programs.setdefault(signature, [])
+        programs = self._programs.setdefault(_signature(arguments), [])
         facts: dict[str, np.ndarray] = {}
         while True:
             program = self._find(programs, facts) or self._make(programs, facts, names)
@@ -79,6 +78,12 @@ class Specializer:
             facts = {**program.facts, **learned}
             for key in learned:
                 _leave_open(facts, key, programs)
+
+    def text(self, arguments: Mapping[str, Any]) -> str:
+        """Return, in XLA's own form, the optimized program that last ran on such arguments."""
+        program = self._programs[_signature(arguments)][-1]
+        text: str = program.run.lower(list(arguments.values())).compile().as_text()
+        return text
 
     def _find(self, programs: list[Program], facts: Facts) -> Program | None:
         """Return the latest program that agrees with what is known."""
@@ -106,6 +111,10 @@ class Specializer:
         program = Program(jax.jit(traced), dict(facts))
         programs.append(program)
         return program
+
+
+def _signature(arguments: Mapping[str, Any]) -> Any:
+    return tuple((name, array.shape, array.dtype) for name, array in arguments.items())
 
 
 def _note(program: Program, trace: Trace) -> None:
