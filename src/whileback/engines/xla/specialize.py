@@ -28,7 +28,7 @@ class Program:
     run in which all facts hold, but for capacities, which are the most that a run may need.
     """
 
-    run: Callable[..., Any]
+    run: Any
     facts: dict[str, np.ndarray] = field(default_factory=dict)
     asked: dict[str, tuple[tuple[int, ...], Any]] = field(default_factory=dict)
     is_whole: bool = False
