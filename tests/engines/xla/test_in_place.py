@@ -97,26 +97,31 @@ def program(model: ir.Model, trips: int) -> str:
 
 
 def copies(text: str, rows: range) -> list[str]:
-    """Return what makes a whole stack in the trips of a loop, but for filling it with zeros."""
+    """Return what makes a whole stack in the trips of a loop, but for filling it with zeros.
+
+    Around an inner loop, what is computed of all its rows at once is no copy.
+    """
     graphs = {
         match[1]: match[0]
         for match in re.finditer(r"^%?([\w.-]+) \(.*?^}", text, re.MULTILINE | re.DOTALL)
     }
     found = []
-    for name in inside_loops(graphs):
+    for name in sorted(inside_loops(text, graphs)):
+        making = COPYING if " while(" in graphs[name] else MAKING
         for line in graphs[name].splitlines():
             made = re.match(r"\s*(?:ROOT )?%?[\w.-]+ = \w+\[(\d+)[,\]].*? ([\w-]+)\(", line)
-            if made and int(made[1]) in rows and made[2] in MAKING and not _updates(line, graphs):
+            if made and int(made[1]) in rows and made[2] in making and not _updates(line, graphs):
                 found.append(line.strip())
     return found
 
 
-MAKING = ("copy", "copy-start", "fusion", "select", "concatenate", "dynamic-slice", "custom-call")
+COPYING = ("copy", "copy-start")
+MAKING = (*COPYING, "fusion", "select", "concatenate", "dynamic-slice", "custom-call")
 
 
-def inside_loops(graphs: dict[str, str]) -> set[str]:
+def inside_loops(text: str, graphs: dict[str, str]) -> set[str]:
     """Return the bodies of loops, and the branches in them."""
-    waiting = set(re.findall(r"body=%?([\w.-]+)", "\n".join(graphs.values())))
+    waiting = set(re.findall(r"body=%?([\w.-]+)", text))
     inside: set[str] = set()
     while waiting:
         name = waiting.pop()
