@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -11,13 +12,17 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 
-from whileback.engines.xla.control.types import as_arrays, rooms, same_types, with_rooms
+from whileback.engines.xla.control.types import as_arrays, fitted, joint_type, same_types
 from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, run_graph
 from whileback.engines.xla.registry import control
 from whileback.graph.scopes import branches
+from whileback.graph.shapes import static_shape
 
 __all__ = ["branch"]
+
+# How the gradient names what a branch does not keep, see `gradient.rules.controlflow.tape`.
+_NOTHING = re.compile(r"/none(_[0-9]+)?$")
 
 
 @control("If")
@@ -43,10 +48,11 @@ def _run(graph: ir.Graph, scope: Scope, trace: Trace) -> list[Any]:
 def _conditional(scope: Scope, node: ir.Node, trace: Trace, condition: jax.Array) -> list[Any]:
     """Run one of two graphs whose results have the same shapes, but for the rows of stacks."""
 
-    def run(graph: ir.Graph, keys: tuple[str, ...], sizes: Sequence[int | None] = ()) -> Any:
+    def run(graph: ir.Graph, keys: tuple[str, ...], joint: Sequence[Any] = ()) -> Any:
         inner = trace.within(trace.ok)
         results = as_arrays(_run(graph, scope, inner))
-        results = with_rooms(results, sizes) if sizes else results
+        if joint:
+            results = list(map(_fitted, graph.outputs, results, joint))
         ok = jnp.array(True) if inner.ok is None else inner.ok
         zero = jnp.zeros((), jnp.int64)
         keys = keys or tuple(inner.reports)
@@ -54,16 +60,39 @@ def _conditional(scope: Scope, node: ir.Node, trace: Trace, condition: jax.Array
 
     graphs = branches(node)
     types = [jax.eval_shape(lambda graph=graph: run(graph, ())) for graph in graphs]
-    found = [results for results, _, _ in types]
-    sizes = [None] * len(found[0]) if trace.can_end else rooms(*found)
-    if not same_types(*(jax.eval_shape(partial(with_rooms, sizes=sizes), each) for each in found)):
-        raise NotStaticError(str(node.name))
+    joint = list(types[0][0]) if trace.can_end else _joint(graphs, types[0][0], types[1][0])
     keys = tuple({**types[0][2], **types[1][2]})
-    then, other = graphs
-    results, ok, reports = jax.lax.cond(
-        condition.reshape(()), lambda: run(then, keys, sizes), lambda: run(other, keys, sizes)
-    )
+    then, other = (partial(run, graph, keys, joint) for graph in graphs)
+    if not same_types(jax.eval_shape(then)[0], jax.eval_shape(other)[0]):
+        raise NotStaticError(str(node.name))
+    results, ok, reports = jax.lax.cond(condition.reshape(()), then, other)
     trace.report_most(reports)
     if keys or trace.ok is not None:
         trace.ok = ok
     return list(results)
+
+
+def _joint(graphs: Sequence[ir.Graph], then: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+    """Return the types of the results, whichever graph runs."""
+    outputs = zip(graphs[0].outputs, graphs[1].outputs, strict=True)
+    nothing = [(_is_nothing(one), _is_nothing(two)) for one, two in outputs]
+    pairs = zip(then, other, strict=True)
+    return [
+        pair[first] if first != second else joint_type(*pair)
+        for pair, (first, second) in zip(pairs, nothing, strict=True)
+    ]
+
+
+def _fitted(value: ir.Value, result: Any, joint: Any) -> Any:
+    """Return a result in the joint type."""
+    if _is_nothing(value):
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), joint)
+    return fitted(result, joint)
+
+
+def _is_nothing(value: ir.Value) -> bool:
+    """Tell whether a gradient's branch gives this for what it does not keep.
+
+    Who reads it stands in the same branch of another `If`, and does not run then.
+    """
+    return bool(_NOTHING.search(str(value.name))) and static_shape(value) == (0,)

@@ -12,7 +12,7 @@ import numpy as np
 from whileback.engines.xla.facts import NotStaticError
 from whileback.engines.xla.rows import Rows
 
-__all__ = ["as_arrays", "rooms", "same_types", "with_rooms"]
+__all__ = ["as_arrays", "fitted", "joint_type", "same_types"]
 
 
 def as_arrays(values: Sequence[Any]) -> list[Any]:
@@ -37,25 +37,19 @@ def same_types(values: Sequence[Any], others: Sequence[Any]) -> bool:
     return bool(types(values) == types(others))
 
 
-def rooms(values: Sequence[Any], others: Sequence[Any]) -> list[int | None]:
-    """Return how many rows there may be, if either of two results is a stack of some rows."""
-    return [
-        max(value.shape[0], other.shape[0])
-        if Rows in (type(value), type(other)) and min(len(value.shape), len(other.shape)) > 0
-        else None
-        for value, other in zip(values, others, strict=True)
-    ]
+def joint_type(value: Any, other: Any) -> Any:
+    """Return the type of what is one of two results: a stack has room for the rows of both."""
+    if Rows not in (type(value), type(other)) or len(value.shape) != len(other.shape):
+        return value
+    count: Any = jax.ShapeDtypeStruct((), jnp.int64)  # type: ignore[no-untyped-call]
+    longer = value if value.shape[:1] >= other.shape[:1] else other
+    return Rows(longer.buffer if isinstance(longer, Rows) else longer, count)
 
 
-def with_rooms(values: Sequence[Any], sizes: Sequence[int | None]) -> list[Any]:
-    """Return stacks with room for so many rows; where it says None, the values as they are."""
-    return [
-        value if size is None else _with_room(value, size)
-        for value, size in zip(values, sizes, strict=True)
-    ]
-
-
-def _with_room(value: Any, size: int) -> Rows:
+def fitted(value: Any, joint: Any) -> Any:
+    """Return a result in a joint type."""
+    if not isinstance(joint, Rows):
+        return value
     rows = value if isinstance(value, Rows) else Rows(value, jnp.int64(value.shape[0]))
-    more = [(0, size - rows.capacity), *[(0, 0)] * (rows.ndim - 1)]
+    more = [(0, joint.capacity - rows.capacity), *[(0, 0)] * (rows.ndim - 1)]
     return Rows(jnp.pad(rows.buffer, more), rows.count)
