@@ -71,8 +71,11 @@ class Specializer:
             program = self._find(programs, facts) or self._make(programs, facts, names)
             outputs, report = program.run(arrays)
             learned: Facts = {}
-            if program.asked and (seen := np.asarray(report)).tobytes() != program.expected:
-                learned = program.contradiction(seen)
+            if program.asked:
+                seen = np.asarray(report)
+                # What is not known yet may have no elements.
+                if not program.is_whole or seen.tobytes() != program.expected:
+                    learned = program.contradiction(seen)
             if not learned and program.is_whole:
                 return list(outputs)
             facts = {**program.facts, **learned}
