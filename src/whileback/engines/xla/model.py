@@ -61,6 +61,11 @@ class Model:
             EngineError: it has operators that the engine does not know; the message lists all.
         """
         model = normalize(source, needs_expansion=lambda node: not _is_lowered(node))
+        if strings := sorted({_operator(node) for node in walk(model.graph) if _has_text(node)}):
+            raise EngineError(
+                f"The engine 'xla' cannot run model {name!r}: strings, of which XLA has none, go "
+                f"into or come from {', '.join(strings)}. Run it with engine='onnxruntime'."
+            )
         unknown = sorted({_operator(node) for node in walk(model.graph) if not _is_lowered(node)})
         if unknown:
             raise EngineError(
@@ -108,6 +113,12 @@ class Model:
 
 def _is_lowered(node: ir.Node) -> bool:
     return is_control(node) or (domain_of(node), node.op_type) in lowerings()
+
+
+def _has_text(node: ir.Node) -> bool:
+    """Tell whether a node reads or makes strings."""
+    values = (*node.inputs, *node.outputs)
+    return any(value is not None and value.dtype == ir.DataType.STRING for value in values)
 
 
 def _operator(node: ir.Node) -> str:

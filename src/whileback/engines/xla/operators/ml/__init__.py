@@ -1,0 +1,1 @@
+"""Lowerings of the operators of ONNX's domain `ai.onnx.ml`."""
