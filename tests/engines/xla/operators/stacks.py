@@ -15,7 +15,8 @@ def assert_takes_rows(calls: Sequence[str], *, row: str = "3") -> None:
 
     In each trip of the outer loop, an inner one makes one row more than in the trip before. What
     the calls give is added up over axis 0, so that it is as large in every trip. They can read W,
-    V, its transpose B, a row, and the vectors `zero`, `one` and `two`, which have one element.
+    its transpose V, a row B, the vectors `zero`, `one` and `two`, which have one element, the
+    numbers `nothing` and `step`, which are 0 and 1, and S's `shape` and number of rows, `size`.
     """
     names = [f"Y{k}" for k in range(len(calls))]
     made = [
@@ -30,7 +31,7 @@ def assert_takes_rows(calls: Sequence[str], *, row: str = "3") -> None:
     (float X, float W, float V, float B, int64 trips)
         => ({", ".join(f"double {tape}" for tape in tapes)})
         <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}},
-        int64 step = {{1}}, bool yes = {{1}}>
+        int64 step = {{1}}, int64 nothing = {{0}}, bool yes = {{1}}>
     {{
         {", ".join(tapes)} = Loop(trips, yes) <body = outer (int64 k, bool c)
             => (bool d, {outputs}) {{
@@ -42,6 +43,8 @@ def assert_takes_rows(calls: Sequence[str], *, row: str = "3") -> None:
                 s = Gather(X, j)
                 t = Exp(s)
             }}>
+            shape = Shape(S)
+            size = Gather(shape, nothing)
             {" ".join(made)}
         }}>
     }}"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from tests.engines.xla.operators.agreement import assert_agrees, normal
 from tests.judge import parse
@@ -57,6 +58,13 @@ def test_adds_up_large_exponentials() -> None:
     model = parse("(float[n] X) => (float Y) { Y = ReduceLogSumExp<keepdims = 0>(X) }")
     found = compile(model, engine="xla")(X=np.float32([1000, 1000, -np.inf]))["Y"]
     np.testing.assert_allclose(found, 1000 + np.log(2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_adds_up_more_than_the_type_can_hold(dtype: str) -> None:
+    text = f"({dtype}[n] X) => ({dtype} Y) {{ Y = ReduceMean<keepdims = 0>(X) }}"
+    X = np.full(70001, 100).astype(ir.DataType[dtype.upper()].numpy())
+    assert compile(parse(text), engine="xla")(X=X)["Y"] == 100
 
 
 @pytest.mark.parametrize("last", [0, 1])

@@ -7,8 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from whileback.engines.xla.operator import Operator
+from whileback.engines.xla.linear import CountOf, Linear, is_number
+from whileback.engines.xla.operator import Operator, concrete, is_static
+from whileback.engines.xla.operators.numbers import is_integer
 from whileback.engines.xla.registry import lowering
+from whileback.engines.xla.rows import Rows
 
 __all__: list[str] = []
 
@@ -16,27 +19,19 @@ __all__: list[str] = []
 _LARGE = 1024
 
 
+def _maker(shape: tuple[int, ...]) -> Any:
+    return jnp if np.prod(shape) > _LARGE else np
+
+
 @lowering("ConstantOfShape")
 def constant_of_shape(op: Operator, shape: Any) -> Any:
     """A tensor whose elements all are `value`."""
-    sizes = tuple(int(size) for size in op.static(shape, "input"))
+    sizes, stack = op.sizes(shape)
     value = op.node.attributes.get("value")
     element = np.zeros((), np.float32) if value is None else value.as_tensor().numpy().reshape(())
+    if stack is not None:
+        return stack.like(jnp.full(sizes, element))
     return _maker(sizes).full(sizes, element)
-
-
-@lowering("Range", folds=True)
-def range_(op: Operator, start: Any, limit: Any, delta: Any) -> Any:
-    """start, start + delta, start + 2·delta … before limit."""
-    distance = (limit.astype(_real(limit)) - start.astype(_real(start))) / delta
-    count = int(op.static(op.xp.ceil(distance).astype(np.int64), "count").item())
-    steps = op.xp.arange(max(count, 0)).astype(start.dtype)
-    return (start + steps * delta).astype(start.dtype)
-
-
-def _real(number: Any) -> Any:
-    """Return the type in which the number of steps is found."""
-    return np.float64 if jnp.issubdtype(number.dtype, jnp.integer) else number.dtype
 
 
 @lowering("EyeLike", rows="each")
@@ -45,5 +40,24 @@ def eye_like(op: Operator, X: Any) -> Any:
     return _maker(X.shape).eye(*X.shape, k=op.integer("k", 0), dtype=op.dtype())
 
 
-def _maker(shape: tuple[int, ...]) -> Any:
-    return jnp if np.prod(shape) > _LARGE else np
+@lowering("Range", folds=True)
+def range_(op: Operator, start: Any, limit: Any, delta: Any) -> Any:
+    """start, start + delta, start + 2·delta … before limit."""
+    count, stack = _steps(op, start, limit, delta)
+    steps = _maker((count,)).arange(max(count, 0)).astype(start.dtype)
+    numbers = (start + steps * delta).astype(start.dtype)
+    return numbers if stack is None else stack.like(numbers)
+
+
+def _steps(op: Operator, start: Any, limit: Any, delta: Any) -> tuple[int, Rows | None]:
+    """Return how many numbers there are; or for how many there is room, and a stack of so many."""
+    distance: Any = concrete(limit - start)
+    if is_integer(start.dtype) and is_static(delta) and is_number(start) and is_number(limit):
+        known = op.elements(limit).item() - op.elements(start).item()
+        if isinstance(known, Linear) and isinstance(known.term, CountOf) and delta == 1:
+            return known.term.rows.capacity, known.term.rows
+        distance = distance if isinstance(known, Linear) else np.array(known, start.dtype)
+    xp = np if is_static(distance) and is_static(delta) else jnp
+    wide = np.float64 if is_integer(start.dtype) else start.dtype
+    count = xp.ceil(distance.astype(wide) / delta.astype(wide)).astype(np.int64)
+    return int(op.static(concrete(count), "count").item()), None

@@ -64,3 +64,9 @@ def multinomial(op: Operator, X: Any) -> Any:
     """Numbers of classes, by the logarithms of how likely each is."""
     shape = op.integer("sample_size", 1), X.shape[0]
     return jax.random.categorical(_key(op), jnp.asarray(X), -1, shape).T.astype(op.dtype())
+
+
+@lowering("Bernoulli", rows="each")
+def bernoulli(op: Operator, X: Any) -> Any:
+    """1 as likely as X says, 0 else; what ONNX makes of it has these the other way round."""
+    return (uniform(op, X.shape, X.dtype) < X).astype(op.dtype())

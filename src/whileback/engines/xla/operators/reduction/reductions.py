@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from whileback.engines.xla.operator import Operator
@@ -20,9 +20,12 @@ __all__: list[str] = []
 Reduce = Callable[[Operator, Any, tuple[int, ...]], Any]
 
 
+def _wide_sum(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
+    return op.xp.sum(data, axes, dtype=wide_type(data.dtype), keepdims=_keeps(op))
+
+
 def _sum(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
-    wide = wide_type(data.dtype)
-    return op.xp.sum(data, axes, dtype=wide, keepdims=_keeps(op)).astype(data.dtype)
+    return _wide_sum(op, data, axes).astype(data.dtype)
 
 
 def _product(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
@@ -78,10 +81,9 @@ _register("ReduceLogSumExp", _log_sum_exp, least)
 def mean_of_rows(op: Operator, data: Rows, axes: Any = None) -> Any:
     """Divide by the number of rows that count."""
     over = _axes(op, data, axes)
-    if 0 not in over:
-        return data.like(_mean(op, data.buffer, over))
-    others = int(np.prod([data.shape[axis] for axis in over if axis]))
-    return quotient(jnp, _sum(op, data.filled(0), over), (data.count * others).astype(data.dtype))
+    if 0 in over:
+        return _mean(op, data.filled(0), over, data.count)
+    return data.like(_mean(op, data.buffer, over))
 
 
 @lowering("ReduceMean", folds=True, rows=mean_of_rows)
@@ -90,6 +92,9 @@ def mean(op: Operator, data: Any, axes: Any = None) -> Any:
     return _mean(op, data, _axes(op, data, axes))
 
 
-def _mean(op: Operator, data: Any, axes: tuple[int, ...]) -> Any:
-    count = int(np.prod([data.shape[axis] for axis in axes]))
-    return quotient(op.xp, _sum(op, data, axes), np.array(count, data.dtype))
+def _mean(op: Operator, data: Any, axes: tuple[int, ...], rows: Any = None) -> Any:
+    """Divide the sum by the number of elements, of which axis 0 may have only some."""
+    sizes = data.shape if rows is None else (1, *data.shape[1:])
+    count = np.array(math.prod(sizes[axis] for axis in axes)) * (1 if rows is None else rows)
+    total = _wide_sum(op, data, axes)
+    return quotient(op.xp, total, count.astype(total.dtype)).astype(data.dtype)

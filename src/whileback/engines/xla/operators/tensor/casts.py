@@ -29,7 +29,17 @@ _POWERS = np.dtype(ml_dtypes.float8_e8m0fnu)
 @lowering("Cast", folds=True, rows="each")
 def cast(op: Operator, X: Any) -> Any:
     """X in the type `to`."""
-    dtype, saturates = op.dtype(), bool(op.integer("saturate", 1))
+    return _cast_to(op, X, op.dtype())
+
+
+@lowering("CastLike", folds=True)
+def cast_like(op: Operator, X: Any, target_type: Any) -> Any:
+    """X in the type of another operand."""
+    return _cast_to(op, X, target_type.dtype)
+
+
+def _cast_to(op: Operator, X: Any, dtype: Any) -> Any:
+    saturates = bool(op.integer("saturate", 1))
     if dtype == _POWERS != X.dtype:
         return _powers(op, X, str(op.text("round_mode", "up")), saturates)
     return converted(op.xp, X, dtype, saturates)
@@ -60,12 +70,6 @@ def _powers(op: Operator, X: Any, round_mode: str, saturates: bool) -> Any:
         is_number &= abs(power) <= 127
     bits = op.xp.where(is_number, op.xp.clip(power, -127, 127) + 127, 255)
     return bits.astype(np.uint8).view(_POWERS)
-
-
-@lowering("CastLike", folds=True)
-def cast_like(op: Operator, X: Any, target_type: Any) -> Any:
-    """X in the type of another operand."""
-    return cast(op, X)
 
 
 @lowering("BitCast", folds=True, rows="each")
