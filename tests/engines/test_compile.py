@@ -231,3 +231,18 @@ def test_arguments_stay_as_they_are_where_the_runtime_would_write_over_them():
         got = run(x=np.array([[1], [2], [3], [6]], np.float32), mean=mean, var=var)
         assert got["m"] == pytest.approx(np.array([-0.3]))
     assert (mean.item(), var.item()) == (0.0, 1.0)
+
+
+def test_a_missing_compiler(monkeypatch):
+    for module in [name for name in sys.modules if name.startswith("whileback.engines.xla")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(EngineError) as error:
+        compile(model(AFFINE), "xla")
+    assert str(error.value) == (
+        "The engine 'xla' needs the package jax, which is not installed. "
+        "Install it with: pip install whileback[xla]"
+    )
+    assert compile(model(AFFINE), "auto").explain() == (
+        "'affine' is run node by node: nothing is compiled."
+    )

@@ -104,13 +104,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output:
         _require_free(arguments)
     inputs = read_inputs(arguments.inputs)
+    explanation = "A net of Caffe2's is run operator by operator: nothing is compiled."
     with Progress(f"running {arguments.model}"):
         if is_caffe2(arguments.model):
             outputs = _nets().run(arguments, inputs)
         else:
-            outputs = whileback.compile(arguments.model)(inputs)
+            compiled = whileback.compile(arguments.model, engine=arguments.engine)
+            outputs = compiled(inputs)
+            explanation = compiled.explain()
     for name, value in outputs.items():
         print(describe_output(name, value))
+    if arguments.explain:
+        print(explanation)
     if arguments.output:
         save_outputs(outputs, arguments.output)
     return 0

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from whileback import __version__
 from whileback.cli import commands
+from whileback.engines import ENGINES
 
 __all__ = ["parse"]
 
@@ -129,12 +130,18 @@ def _add_convert(subparsers: _Subparsers[_Parser]) -> None:
 
 
 def _add_run(subparsers: _Subparsers[_Parser]) -> None:
-    text = "run a model on ONNX Runtime and print its outputs"
+    text = "run a model and print its outputs"
     parser = subparsers.add_parser("run", help=text, description=_sentence(text))
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     parser.add_argument("inputs", nargs="*", default=[], metavar="NAME=VALUE", help=_INPUTS)
     parser.add_argument(
         "--init", nargs="+", action="extend", default=[], metavar="FILE", help=_INIT
+    )
+    parser.add_argument(
+        "--engine", choices=ENGINES, default="onnxruntime", help="what runs it (%(default)s)"
+    )
+    parser.add_argument(
+        "--explain", action="store_true", help="tell what was compiled, and how large stacks are"
     )
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="save the outputs, too")
     parser.add_argument("--force", action="store_true", help="replace an existing file")

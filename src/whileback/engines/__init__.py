@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,17 +13,18 @@ import onnx
 import onnx_ir as ir
 
 from whileback.engines.base import Compiled, Source
-from whileback.errors import ArgumentError, nearest
+from whileback.errors import ArgumentError, EngineError, nearest
 from whileback.formats import from_proto, load
 from whileback.formats.onnx_text import is_text
 
-__all__ = ["Compiled", "compile"]
+__all__ = ["ENGINES", "Compiled", "compile"]
 
 _ENGINES = {
     "onnxruntime": "whileback.engines.onnxruntime",
     "reference": "whileback.engines.reference",
     "xla": "whileback.engines.xla",
 }
+ENGINES = ("auto", *_ENGINES)
 
 
 def compile(
@@ -36,7 +39,9 @@ def compile(
     Args:
         model: a model, or the path of an ONNX file (binary or text), whose external data stays
             where it is.
-        engine: `"onnxruntime"`, or `"reference"`, which is slow and evaluates with NumPy.
+        engine: `"onnxruntime"`; `"xla"`, which compiles the model by JAX (see docs/xla.md);
+            `"auto"`, which is "xla" if that knows all operators of the model, else "onnxruntime";
+            or `"reference"`, which is slow and evaluates with NumPy.
         base_dir: the folder of a ModelProto's external data, if it has any.
         options: for `"onnxruntime"`: `optimization` (`"disabled"`, `"basic"`, `"extended"`,
             `"all"`), `threads` (0: as many as there are cores), and `flush`: whether numbers
@@ -53,11 +58,37 @@ def compile(
     >>> f = compile(model)                       # doctest: +SKIP
     >>> f(x=x)["w_grad"], f({"a/b:0": x})        # doctest: +SKIP
     """
-    if engine not in _ENGINES:
-        raise ArgumentError(f"There is no engine {engine!r}; {nearest(engine, _ENGINES)}")
+    if engine not in ENGINES:
+        raise ArgumentError(f"There is no engine {engine!r}; {nearest(engine, ENGINES)}")
     source = _source(model, base_dir)
-    module: Any = importlib.import_module(_ENGINES[engine])
+    if engine == "auto":
+        return _first(source, ("xla", "onnxruntime"), options)
+    return _compiled(source, engine, options)
+
+
+def _first(source: Source, engines: Sequence[str], options: dict[str, Any]) -> Compiled:
+    """Return the model on the first engine that takes it."""
+    *others, last = engines
+    for engine in others:
+        with contextlib.suppress(EngineError):
+            return _compiled(source, engine, options)
+    return _compiled(source, last, options)
+
+
+def _compiled(source: Source, engine: str, options: dict[str, Any]) -> Compiled:
+    module = _module(engine)
     return Compiled(source, module.load(source, **options), module.ARRAYS)
+
+
+def _module(engine: str) -> Any:
+    try:
+        return importlib.import_module(_ENGINES[engine])
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        raise EngineError(
+            f"The engine {engine!r} needs the package {package}, which is not installed. "
+            f"Install it with: pip install whileback[{engine}]"
+        ) from error
 
 
 def _source(

@@ -76,3 +76,8 @@ class Compiled:
         """
         arguments = bind(self.name, self.inputs, self.defaults, feeds or {}, named, self._arrays)
         return dict(zip(self.outputs, self._run(arguments), strict=True))
+
+    def explain(self) -> str:
+        """Return what the engine has compiled so far, and how large the stacks of loops are."""
+        explain = getattr(self._run, "explain", None)
+        return explain() if explain else f"{self.name!r} is run node by node: nothing is compiled."

@@ -18,12 +18,22 @@ ARRAYS: tuple[type, ...] = (jax.Array,)
 
 def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
     """Return a function that runs the model on XLA."""
-    function = Transformable(source.name, source.model)
+    return _Run(Transformable(source.name, source.model))
 
-    def run(arguments: dict[str, Any]) -> Sequence[Any]:
+
+class _Run:
+    """Runs a model: arrays of NumPy's give such arrays, one of JAX's gives arrays of JAX's."""
+
+    def __init__(self, function: Transformable) -> None:
+        self._function = function
+
+    def __call__(self, arguments: dict[str, Any]) -> Sequence[Any]:
         if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(arguments)):
-            return function.run(arguments)
-        arguments = {**arguments, **function.model.words_of_chance()}
-        return [as_given(output) for output in function.model.run(arguments)]
+            return self._function.run(arguments)
+        model = self._function.model
+        arguments = {**arguments, **model.words_of_chance()}
+        return [as_given(output) for output in model.run(arguments)]
 
-    return run
+    def explain(self) -> str:
+        """Tell which programs were compiled."""
+        return self._function.model.explain()

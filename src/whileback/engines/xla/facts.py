@@ -64,6 +64,7 @@ class Trace:
     top: Trace | None = None
     room: int | None = None
     sums: Sums = field(default_factory=Sums)
+    stacks: dict[str, tuple[int, int]] = field(default_factory=dict)
     chance: jax.Array | None = None
     trips: tuple[Any, ...] = ()
     numbers: Numbers = field(default_factory=Numbers)

@@ -85,6 +85,10 @@ class Model:
         with at_once():
             return self._programs({**self._weights, **taken_apart(arguments)})
 
+    def explain(self) -> str:
+        """Tell which programs were compiled, and how large their stacks are."""
+        return f"{self.name!r} on XLA:\n{self._programs.explain()}"
+
     def text(self, arguments: Mapping[str, Any]) -> str:
         """Return, in XLA's own form, the optimized program that last ran on such arguments."""
         with at_once():

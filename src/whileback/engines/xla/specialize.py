@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,17 @@ class Program:
     asked: dict[str, tuple[tuple[int, ...], Any]] = field(default_factory=dict)
     is_whole: bool = False
     expected: bytes = b""
+    seconds: float = 0.0
+    stacks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def explain(self) -> str:
+        """Tell for what the program was compiled, and how large its stacks are."""
+        facts = [f"{key} = {value.tolist()}" for key, value in self.facts.items()]
+        lines = [f"{'whole' if self.is_whole else 'first part'}, {self.seconds:.2f} s to compile"]
+        lines[0] += f", for {', '.join(facts)}" if facts else ""
+        for loop, (rows, size) in self.stacks.items():
+            lines.append(f"loop {loop!r} stacks {rows} rows of {size} bytes: {rows * size} bytes")
+        return "\n    ".join(lines)
 
     def contradiction(self, report: np.ndarray) -> dict[str, np.ndarray]:
         """Return the first fact that the run found to be otherwise, or not known."""
@@ -69,7 +81,7 @@ class Specializer:
         facts: dict[str, np.ndarray] = {}
         while True:
             program = self._find(programs, facts) or self._make(programs, facts, names)
-            outputs, report = program.run(arrays)
+            outputs, report = _run(program, arrays)
             learned: Facts = {}
             if program.asked:
                 seen = np.asarray(report)
@@ -81,6 +93,15 @@ class Specializer:
             facts = {**program.facts, **learned}
             for key in learned:
                 _leave_open(facts, key, programs)
+
+    def explain(self) -> str:
+        """Tell which programs there are, and why."""
+        lines = []
+        for signature, programs in self._programs.items():
+            types = ", ".join(f"{name} {dtype}{list(shape)}" for name, shape, dtype in signature)
+            lines.append(f"for {types or 'no inputs'}:")
+            lines += [f"  {program.explain()}" for program in programs]
+        return "\n".join(lines) or "nothing is compiled before the first call"
 
     def text(self, arguments: Mapping[str, Any]) -> str:
         """Return, in XLA's own form, the optimized program that last ran on such arguments."""
@@ -120,11 +141,22 @@ def _signature(arguments: Mapping[str, Any]) -> Any:
     return tuple((name, array.shape, array.dtype) for name, array in arguments.items())
 
 
+def _run(program: Program, arrays: Sequence[Any]) -> Any:
+    """Run a program; the first time, note how long it takes to compile."""
+    if program.seconds:
+        return program.run(arrays)
+    start = time.perf_counter()
+    results = program.run(arrays)
+    program.seconds = time.perf_counter() - start
+    return results
+
+
 def _note(program: Program, trace: Trace) -> None:
     """Note what the program reports, and which facts it has used."""
     program.asked = {key: (value.shape, value.dtype) for key, value in trace.reports.items()}
     program.facts = {key: trace.facts[key] for key in trace.reports if key in trace.facts}
     known = [_bits(fact) for fact in program.facts.values()]
+    program.stacks = {loop: each for loop, each in trace.stacks.items() if each[0] * each[1]}
     program.expected = np.concatenate([np.zeros(0, np.int64), *known]).tobytes()
 
 

@@ -6,6 +6,7 @@ which the program is compiled. One inside another makes stacks with room for som
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -70,6 +71,8 @@ class _Loop:
         if not same_types(after.carried, start.carried):
             raise NotStaticError(str(self._view.node.name))
         room = self._length.room
+        size = sum(math.prod(row.shape) * row.dtype.itemsize for row in rows)
+        trace.stacks[trace.prefix + str(self._view.node.name)] = room, size
         end = jax.lax.while_loop(
             self._goes_on,
             self._step,
