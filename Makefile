@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup demo test corpus lint bench bench-memory bench-xla clean
+.PHONY: setup demo test corpus lint bench bench-memory bench-xla clean xla-table
 
 setup: $(VENV)/ready
 
@@ -26,6 +26,9 @@ test: setup
 
 corpus: setup
 	$(BIN)/python -m tests.corpus --processes $(WORKERS) --write docs/corpus.md
+
+xla-table: setup
+	$(BIN)/python -m tests.engines.xla.table --processes $(WORKERS) --write docs/xla-operators.md
 
 lint: setup
 	$(BIN)/ruff format --check

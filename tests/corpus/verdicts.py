@@ -29,7 +29,7 @@ from whileback.engines import Compiled
 from whileback.errors import EngineError, NoGradientError, WhilebackError, WhilebackWarning
 from whileback.graph.randomness import draws
 
-__all__ = ["Status", "Verdict", "judge"]
+__all__ = ["Status", "Verdict", "cotangent", "judge"]
 
 Status = Literal["passed", "not differentiable", "engine", "limit", "wrong", "refused"]
 Arrays = dict[str, Any]
@@ -106,7 +106,7 @@ class _Judgement:
         results, rng = self.forward(case.feeds), np.random.default_rng(0)
         seeds = [str(seed.name) for seed in cotangent_inputs(case.model, gradient_model)]
         self.cotangents = {
-            seed: _cotangent(results[name], rng) for seed, name in zip(seeds, case.of, strict=True)
+            seed: cotangent(results[name], rng) for seed, name in zip(seeds, case.of, strict=True)
         }
         arguments = case.feeds | self.cotangents
         self.case, self.gradient_model = freeze_draws(case, gradient_model, arguments)
@@ -221,5 +221,6 @@ class _Judgement:
             self.seen.add(expectation.name)
 
 
-def _cotangent(result: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def cotangent(result: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a random cotangent of a result, none of whose numbers is zero."""
     return (rng.integers(-32, 32, np.shape(result)) / 16 + 1 / 32).astype(result.dtype)

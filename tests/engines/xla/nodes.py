@@ -29,7 +29,9 @@ class _Prepared(BackendRep):
 
     def run(self, inputs: Sequence[Any], **_: Any) -> tuple[Any, ...]:
         """Run on inputs in order; the runner has lists and None for sequences and optionals."""
-        return tuple(self._compiled(dict(zip(self._compiled.inputs, inputs))).values())
+        return tuple(
+            self._compiled(dict(zip(self._compiled.inputs, inputs, strict=False))).values()
+        )
 
 
 class XlaBackend(Backend):
