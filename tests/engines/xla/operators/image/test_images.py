@@ -87,6 +87,18 @@ def test_samples(rank: int, mode: str, padding: str, aligned: int) -> None:
     _sampled(rank, f'mode = "{mode}", padding_mode = "{padding}", align_corners = {aligned}')
 
 
+@pytest.mark.parametrize("sizes", [(3, 4), (1, 5), (2, 1, 3)])
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_makes_grids(aligned: int, batch: int, sizes: tuple[int, ...]) -> None:
+    text = f"""(float T, int64 sizes) => (float G) {{
+        G = AffineGrid<align_corners = {aligned}>(T, sizes)
+    }}"""
+    rank = len(sizes)
+    inputs = {"T": normal(batch, rank, rank + 1), "sizes": np.int64([batch, 1, *sizes])}
+    assert_agrees(text, inputs)
+
+
 @pytest.mark.parametrize("ratio", [0, 1, 3])
 @pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
 @pytest.mark.parametrize("mode", ["avg", "max"])

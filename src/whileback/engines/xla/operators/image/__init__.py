@@ -1,1 +1,1 @@
-"""Lowerings of the operators of ONNX's folders `image` and `object_detection`."""
+"""Lowerings of the operators of ONNX's folder `image`."""
