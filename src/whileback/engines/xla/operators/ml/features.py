@@ -25,11 +25,8 @@ def binarizer(op: Operator, X: Any) -> Any:
 @lowering("Scaler", domain=_ML, rows="each")
 def scaler(op: Operator, X: Any) -> Any:
     """(X - offset)·scale, for each column."""
-    offset, scale = (jnp.float32(op.numbers(name, (one,))) for name, one in _NEUTRAL)
-    return (X.astype(np.float32) - offset) * scale
-
-
-_NEUTRAL = (("offset", 0.0), ("scale", 1.0))
+    offset, scale = op.numbers("offset", (0.0,)), op.numbers("scale", (1.0,))
+    return (X.astype(np.float32) - jnp.float32(offset)) * jnp.float32(scale)
 
 
 @lowering("Normalizer", domain=_ML, rows="each")
