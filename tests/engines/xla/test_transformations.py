@@ -1,0 +1,253 @@
+"""What JAX's transformations do to compiled models, beside the same programs written in JAX."""
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.errors import JaxRuntimeError
+from tests.engines.xla.programs import GUARDED, NEWTON, compiled, recurrence
+
+from whileback.errors import ArgumentError
+
+DRAW = np.random.default_rng(0)
+X, W = DRAW.normal(size=(3, 4)), DRAW.normal(size=(4, 4)) * 0.7
+
+
+@pytest.fixture(autouse=True)
+def _wide() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+RECURRENCE = compiled(recurrence("double"))
+
+
+def loss(x, w, m=5):
+    return RECURRENCE(x=x, w=w, m=m)["loss"]
+
+
+def loss_in_jax(x, w, m=5):
+    y = jax.lax.fori_loop(0, m, lambda _, y: jnp.tanh(y @ w), x)
+    return jnp.sum(y * y)
+
+
+def close(got, want, rtol=1e-10):
+    jax.tree.map(lambda g, w: np.testing.assert_allclose(g, w, rtol, atol=1e-12), got, want)
+
+
+def test_arrays_come_back_as_they_are_given():
+    taken = RECURRENCE(x=X, w=W, m=5)
+    assert isinstance(taken["y"], np.ndarray)
+    mixed = RECURRENCE(x=jnp.array(X), w=W, m=5)
+    assert isinstance(mixed["y"], jax.Array)
+    close(mixed, taken)
+
+
+@pytest.mark.parametrize("m", [0, 5, jnp.array(5)], ids=["0", "known", "traced"])
+def test_gradients(m):
+    x, w = jnp.array(X), jnp.array(W)
+    want = jax.value_and_grad(loss_in_jax, (0, 1))(x, w, int(m))
+    close(jax.value_and_grad(loss, (0, 1))(x, w, m), want)
+    close(jax.jit(lambda x, w: jax.value_and_grad(loss, (0, 1))(x, w, m))(x, w), want)
+    close(jax.grad(jax.jit(loss), (0, 1))(x, w, jnp.array(m)), want[1])
+
+
+def test_gradients_of_gradients():
+    def twice(function):
+        return jax.grad(lambda x: jnp.sum(jax.grad(function, 1)(x, W) ** 2))
+
+    x = jnp.array(X)
+    want = twice(loss_in_jax)(x)
+    close(twice(loss)(x), want)
+    close(jax.jit(twice(loss))(x), want)
+    close(twice(jax.jit(loss))(x), want)
+
+
+def test_a_cotangent_for_every_output():
+    x, w = jnp.array(X), jnp.array(W)
+    got, pull = jax.vjp(lambda x, w: RECURRENCE(x=x, w=w, m=3), x, w)
+    seeds = {"y": jnp.cos(got["y"]), "loss": jnp.array(2.0)}
+
+    def scalar(x, w):
+        y = jax.lax.fori_loop(0, 3, lambda _, y: jnp.tanh(y @ w), x)
+        return jnp.sum(y * seeds["y"]) + 2 * jnp.sum(y * y)
+
+    close(pull(seeds), jax.grad(scalar, (0, 1))(x, w))
+
+
+def test_jacobians():
+    x = jnp.array(X)
+    got = jax.jacrev(lambda x: RECURRENCE(x=x, w=W, m=2)["y"])(x)
+    close(got, jax.jacrev(lambda x: jnp.tanh(jnp.tanh(x @ W) @ W))(x))
+
+
+@pytest.mark.parametrize("axes", [(0, 2, None), (0, None, 0)])
+@pytest.mark.parametrize("wrapped", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_batches(axes, wrapped):
+    """Where the number of trips is one of the batch, the elements go one by one."""
+    batch = 4
+    arguments = [
+        jnp.array(DRAW.normal(size=[*value.shape[:axis], batch, *value.shape[axis:]]))
+        if axis is not None
+        else jnp.array(value)
+        for axis, value in zip(axes[:2], (X, W), strict=True)
+    ]
+    arguments.append(jnp.arange(batch) + 2 if axes[2] == 0 else jnp.array(5))
+    got = wrapped(jax.vmap(jax.value_and_grad(loss, (0, 1)), axes))(*arguments)
+    for element in range(batch):
+        one = [
+            value if axis is None else jnp.take(value, element, axis)
+            for axis, value in zip(axes, arguments, strict=True)
+        ]
+        want = jax.value_and_grad(loss_in_jax, (0, 1))(one[0], one[1], int(one[2]))
+        close(jax.tree.map(lambda leaf, index=element: leaf[index], got), want)
+
+
+def test_batches_of_batches():
+    x, w = jnp.array(DRAW.normal(size=(2, 3, 3, 4))), jnp.array(DRAW.normal(size=(3, 4, 4)))
+    m = jnp.array([1, 4])
+
+    def batched(function):
+        return jax.vmap(jax.vmap(function, (0, 0, None)), (0, None, 0))
+
+    want = [jax.vmap(jax.grad(loss_in_jax), (0, 0, None))(x[i], w, int(m[i])) for i in (0, 1)]
+    close(batched(jax.grad(loss))(x, w, m), jnp.stack(want))
+
+
+def test_a_number_of_trips_that_the_data_tells():
+    root = compiled(NEWTON)
+
+    def squares(a):
+        return root(a=a, start=jnp.array(1.0))["root"]
+
+    a = jnp.array([4.0, 9.0, 1e6, 0.5])
+    for function in (jax.vmap(squares), jax.jit(jax.vmap(squares))):
+        close(function(a), jnp.sqrt(a))
+    for function in (jax.grad(squares), jax.jit(jax.grad(squares)), jax.grad(jax.jit(squares))):
+        close(function(a[2]), 0.5 / jnp.sqrt(a[2]))
+    close(jax.jit(jax.vmap(jax.grad(squares)))(a), 0.5 / jnp.sqrt(a))
+    close(jax.jit(jax.grad(jax.grad(squares)))(a[0]), -0.25 * a[0] ** -1.5)
+
+
+def test_a_guarded_branch_stays_guarded():
+    """The other branch would run forever."""
+    f = compiled(GUARDED)
+
+    def y(x):
+        return f(x=x)["y"]
+
+    x = jnp.array([2.0, -3.0, 0.5, -0.25])
+    want, slopes = jnp.where(x > 0, 3 * x, x * x), jnp.where(x > 0, 3.0, 2 * x)
+    close(jax.vmap(y)(x), want)
+    close(jax.jit(jax.vmap(y))(x), want)
+    close(jax.vmap(jax.grad(y))(x), slopes)
+    close(jax.jit(jax.vmap(jax.grad(y)))(x), slopes)
+
+
+@pytest.mark.parametrize("trips", [100, 1000, 5000, 40000])
+def test_room_for_any_number_of_trips(trips):
+    """The last one needs more room than what loops keep is given: some is computed again."""
+    f = compiled("""growth (double x, double r, int64 m) => (double y) {
+        y = Loop (m, , x) <body = trip (int64 i, bool c, double a) => (bool d, double e) {
+            d = Identity(c)
+            p = Mul(a, r)
+            q = Sin(p)
+            e = Add(a, q)
+        }>
+    }""")
+
+    def in_jax(x, r, m):
+        return jax.lax.scan(lambda a, _: (a + jnp.sin(a * r), None), x, None, length=m)[0]
+
+    x, r = jnp.array(0.3), jnp.array(1e-3)
+    got = jax.jit(jax.grad(lambda x, r, m: f(x=x, r=r, m=m)["y"], (0, 1)))(x, r, jnp.array(trips))
+    close(got, jax.grad(in_jax, (0, 1))(x, r, trips), rtol=1e-7)
+
+
+def test_too_many_rows_are_an_error():
+    f = compiled("""total (double x, int64 m) => (double z) {
+        y, ys = Loop (m, , x) <body = trip (int64 i, bool c, double a)
+                                      => (bool d, double e, double h) {
+            d = Identity(c)
+            e = Identity(a)
+            h = Identity(a)
+        }>
+        z = ReduceSum<keepdims=0>(ys)
+    }""")
+    call = jax.jit(lambda m: f(x=jnp.array(1.0), m=m)["z"])
+    assert call(jnp.array(131072)) == 131072
+    with pytest.raises(
+        (ValueError, JaxRuntimeError), match="stacks 131073 rows, and there is room"
+    ):
+        call(jnp.array(131073)).block_until_ready()
+    assert f(x=jnp.array(1.0), m=jnp.array(131073))["z"] == 131073
+
+
+def test_sequences_are_arguments_without_gradients():
+    f = compiled("""sums (seq(double[2]) s, double[2] x) => (double z) {
+        axis = Constant<value_int=0>()
+        one = Constant<value_int=1>()
+        a = SequenceAt(s, one)
+        p = Mul(a, x)
+        z = ReduceSum<keepdims=0>(p)
+    }""")
+    s, x = [jnp.ones(2), jnp.array([2.0, 3.0])], jnp.array([5.0, 7.0])
+    for wrapped in (lambda g: g, jax.jit):
+        got = wrapped(jax.grad(lambda x, s: f(s=s, x=x)["z"]))(x, s)
+        close(got, s[1])
+    with pytest.raises(ArgumentError, match="wrt= names 's', which is Sequence"):
+        jax.grad(lambda s: f(s=s, x=x)["z"])(s)
+
+
+def test_inputs_that_are_not_differentiated():
+    """Whole numbers have no gradients, and inputs with defaults only if they are given."""
+    x, w = jnp.array(X), jnp.array(W)
+    got = jax.grad(loss, (0, 2), allow_int=True)(x, w, jnp.array(5))
+    close(got[0], jax.grad(loss_in_jax)(x, w))
+    assert got[1].dtype == jax.dtypes.float0
+    f = compiled("""scaled (double[2] x, double[2] k = {2.0, 3.0}) => (double z, double[2] two) {
+        p = Mul(x, k)
+        z = ReduceSum<keepdims=0>(p)
+        two = Add(k, k)
+    }""")
+    x, k = jnp.array([1.0, 4.0]), jnp.array([5.0, 6.0])
+    close(jax.grad(lambda x: f(x=x)["z"])(x), jnp.array([2.0, 3.0]))
+    close(jax.grad(lambda x, k: f(x=x, k=k)["z"], (0, 1))(x, k), (k, x))
+    close(jax.grad(lambda x: f(x=x)["two"].sum())(x), jnp.zeros(2))
+
+
+def test_random_numbers_are_the_same_forward_and_backward():
+    f = compiled("""noisy (double[64] x) => (double z) {
+        ratio = Constant<value = double {0.5}>()
+        train = Constant<value = bool {1}>()
+        y, mask = Dropout(x, ratio, train)
+        z = ReduceSum<keepdims=0>(y)
+    }""")
+    x = jnp.array(DRAW.normal(size=64))
+    for function in (lambda x: f(x=x)["z"], jax.jit(lambda x: f(x=x)["z"])):
+        value, slope = jax.value_and_grad(function)(x)
+        close(value, jnp.sum(slope * x))
+    draws = {float(f(x=x)["z"]) for _ in range(4)}
+    assert len(draws) > 1
+
+
+def test_what_is_known_runs_while_jax_traces():
+    """A call without traced arguments is a constant of the program around it."""
+    got = jax.jit(lambda z: z + RECURRENCE(x=X, w=W, m=5)["loss"])(1.0)
+    close(got, 1 + loss_in_jax(jnp.array(X), jnp.array(W)))
+    got = jax.jit(lambda z: z + loss(jnp.array(X), jnp.array(W)))(1.0)
+    close(got, 1 + loss_in_jax(jnp.array(X), jnp.array(W)))
+
+
+def test_arguments_are_checked_while_they_are_traced():
+    with pytest.raises(ArgumentError) as error:
+        jax.jit(loss)(jnp.array(X, jnp.bfloat16), jnp.array(W))
+    assert str(error.value) == (
+        "Input 'x' is DOUBLE[B,4], but got an array of bfloat16 with shape (3, 4). "
+        "Convert it with `astype('float64')`."
+    )
+    with pytest.raises(ArgumentError) as error:
+        jax.vmap(loss, (0, None))(jnp.array(X), jnp.array(W))
+    assert str(error.value).startswith("Input 'x' is DOUBLE[B,4], but got an array of float64")
