@@ -32,6 +32,7 @@ import whileback
 from whileback.checking.check import cotangent_inputs
 from whileback.engines import compile
 from whileback.errors import WhilebackError
+from whileback.graph.randomness import draws
 from whileback.graph.scopes import definitions, walk, walk_graphs
 
 __all__ = ["judge", "main"]
@@ -39,7 +40,7 @@ __all__ = ["judge", "main"]
 Task = tuple[str, str]
 _SECONDS = 240
 _BAD = ("wrong", "refused")
-NOT_HELD = "not held"
+NOT_HELD, CHANCE = "not held", "left to chance"
 # Files of images are no arrays either.
 _READS_FILES = ("ImageDecoder",)
 
@@ -71,6 +72,8 @@ def _forward(name: str) -> tuple[str, str]:
         for _, text in found:
             if reason := _not_held(_models()[name]):
                 return NOT_HELD, reason
+            if kind == "wrong" and any(map(draws, walk(_models()[name].graph))):
+                return CHANCE, "it draws random numbers, and no two runtimes draw the same"
             return kind, text.strip().splitlines()[-1]
     return ("left out by the runner", "") if result.skipped else ("passed", "")
 
@@ -155,7 +158,7 @@ def page(verdicts: Mapping[Task, tuple[str, str]]) -> str:
         lines += [
             f"| {name} | {status} | {_cell(why)} |"
             for (k, name), (status, why) in verdicts.items()
-            if k == kind and status in (*_BAD, NOT_HELD)
+            if k == kind and status in (*_BAD, NOT_HELD, CHANCE)
         ]
         lines.append("")
     return "\n".join(lines)
