@@ -162,3 +162,25 @@ def test_a_size_of_one_that_another_input_contradicts_is_refused():
         "Model 'g' has one size 'N', but it is 3 in input 'x' (FLOAT[N]) and 1 in input 'y_grad' "
         "(FLOAT[N]). Pass arrays whose sizes agree."
     )
+
+
+class Native(np.ndarray):
+    """Stands for the arrays of an engine's own, which are to stay what they are."""
+
+
+def test_an_engine_takes_its_own_arrays_as_they_are():
+    """For an input of 64 bits they may have 32, and nothing else is converted."""
+
+    def bound(dtype, given):
+        array = np.zeros(2, given).view(Native)
+        return bind("m", {"x": value("x", dtype, ["N"])}, (), {"x": array}, {}, (Native,))["x"]
+
+    for dtype, given in (("FLOAT", "f4"), ("INT64", "i8"), ("INT64", "i4"), ("DOUBLE", "f4")):
+        got = bound(ir.DataType[dtype], given)
+        assert type(got) is Native
+        assert got.dtype == np.dtype(given)
+    for dtype, given in (("INT64", "u4"), ("INT32", "i2"), ("FLOAT", "f8"), ("FLOAT", "f2")):
+        with pytest.raises(ArgumentError, match="Convert it with"):
+            bound(ir.DataType[dtype], given)
+    with pytest.raises(ArgumentError, match="Convert it with"):
+        one(ir.DataType.INT64, ["N"], np.zeros(2, np.int32))
