@@ -134,7 +134,7 @@ def _tensor(port: Port, argument: Any, native: tuple[type, ...]) -> Any:
     if hasattr(argument, "dtype"):
         array = argument if is_native else np.asarray(argument)
         same = _same_type(array, port.dtype)
-        if not same and not (is_native and array.dtype == _HALVES.get(port.dtype)):
+        if not same and not (is_native and _is_half(array, port.dtype)):
             raise _mismatch(port, array, f"Convert it with `astype({port.dtype.name!r})`.")
     else:
         array = _converted(port, port.dtype, argument)
@@ -174,6 +174,11 @@ def _converted(port: Port, dtype: np.dtype[Any], argument: Any) -> np.ndarray:
 def _same_type(array: Any, dtype: np.dtype[Any]) -> bool:
     """Tell whether the array has the type; strings come in several."""
     return array.dtype == dtype or (dtype.kind == "O" and array.dtype.kind in "SUT")
+
+
+def _is_half(array: Any, dtype: np.dtype[Any]) -> bool:
+    # NumPy takes None for float64.
+    return dtype in _HALVES and array.dtype == _HALVES[dtype]
 
 
 def _mismatch(port: Port, array: Any, advice: str) -> ArgumentError:
