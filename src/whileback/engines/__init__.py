@@ -36,6 +36,18 @@ def compile(
 ) -> Compiled:
     """Make a model ready to run.
 
+    With `engine="xla"`, arrays of NumPy's give such arrays, and arrays of JAX's give these. Then
+    `jax.jit`, `jax.grad` (also of itself) and the like, and `jax.vmap` work on the result:
+    gradients are whileback's, so that no loop needs a bound on its trips, and a branch that an
+    element of a batch does not take does not run. Arrays may be spread over the devices of a mesh,
+    and over processes.
+
+    * What shapes depend on has to be known inside `jax.jit` and `jax.vmap`: pass it as a number or
+      an array of NumPy's. Outside, also under `jax.grad`, programs are compiled as runs need them.
+    * For 64 bits, JAX's arrays may have 32, and do where `jax_enable_x64` is off, results too.
+    * A program inside `jax.jit` draws the same random numbers whenever it runs.
+    * There are no forward-mode derivatives: take `jax.jacrev`, not `jax.jacfwd` or `jax.jvp`.
+
     Args:
         model: a model, or the path of an ONNX file (binary or text), whose external data stays
             where it is.
