@@ -18,7 +18,7 @@ import numpy as np
 
 from whileback.engines.xla.rows import Rows
 
-__all__ = ["FOLLOWED", "CountOf", "Linear", "Numbers", "is_number"]
+__all__ = ["FOLLOWED", "CountOf", "Growth", "Linear", "Numbers", "is_number"]
 
 _MOST = 32
 
@@ -96,6 +96,23 @@ def _plain(constant: int, factors: Mapping[Hashable, int]) -> Linear | int:
     return Linear(constant, left) if left else constant
 
 
+@dataclass(frozen=True)
+class Growth:
+    """Rows that are the same in all trips, or integers that grow by as much in each."""
+
+    first: np.ndarray
+    step: np.ndarray | None = None
+
+    def stack(self, trips: int) -> np.ndarray:
+        """Return the rows of so many trips."""
+        rows = np.broadcast_to(self.first, (trips, *self.first.shape))
+        if self.step is None:
+            return rows
+        numbers = np.arange(trips).reshape(-1, *(1,) * self.first.ndim)
+        grown: np.ndarray = rows + numbers * self.step
+        return grown.astype(rows.dtype)
+
+
 @dataclass
 class Numbers:
     """The traced integers of a program, by what is known of them."""
@@ -122,6 +139,25 @@ class Numbers:
         steps = np.diff(stack.astype(object), axis=0)
         if is_number(row) and len(steps) and (steps == steps[0]).all():
             self.note(row, stack[0].astype(object) + steps[0] * self.of(place).item())
+
+    def growth(self, row: Any, trip: Any) -> Growth | None:
+        """Return what is known of a row in all trips, if it depends on nothing but their number."""
+        if isinstance(row, np.ndarray):
+            return Growth(row)
+        if not is_number(row):
+            return None
+        known, term = self.of(row), self.of(trip).item().term
+        first, step = np.zeros(row.shape, row.dtype), np.zeros(row.shape, np.int64)
+        for place in np.ndindex(*row.shape):
+            number = known[place]
+            if not isinstance(number, Linear):
+                first[place] = number
+                continue
+            ((only, factor), *others) = number.factors
+            if others or only != term:
+                return None
+            first[place], step[place] = number.constant, factor
+        return Growth(first, step)
 
     def operands(self, op_type: str, operands: Sequence[Any]) -> list[Any] | None:
         """Return the operands of a node by what is known of them, or None if that says nothing."""

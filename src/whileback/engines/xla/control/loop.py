@@ -19,6 +19,7 @@ from whileback.engines.xla.control.types import as_arrays, same_types
 from whileback.engines.xla.control.unrolled import unrolled
 from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, exact, run_graph
+from whileback.engines.xla.linear import Growth
 from whileback.engines.xla.registry import control
 from whileback.engines.xla.rows import Array, Rows
 from whileback.graph.scopes import LoopView, loop_view
@@ -62,7 +63,7 @@ class _Loop:
         self._sums = trace.sums.of.get(view.node, [])
         self._factors = [_in_order(scope[each.read], 0, trace) for each in self._sums]
         self._written = [each for each in view.scan_outputs if _is_read(each.stack, trace)]
-        self._same: dict[Any, np.ndarray] = {}
+        self._known: dict[Any, Growth] = {}
 
     def run(self) -> list[Any]:
         """Run the loop and return what its node does."""
@@ -156,8 +157,9 @@ class _Loop:
             },
         )
         rows = [exact(trace, scope[each.row]) for each in self._written]
-        known = zip(self._written, rows, strict=True)
-        self._same = {each: row for each, row in known if isinstance(row, np.ndarray)}
+        for each, row in zip(self._written, rows, strict=True):
+            if (growth := trace.numbers.growth(row, state.trip)) is not None:
+                self._known[each] = growth
         return after, as_arrays(rows)
 
     def _terms(self, scope: Scope, trip: jax.Array) -> list[jax.Array]:
@@ -179,8 +181,8 @@ class _Loop:
             stack: Any = stacks.get(written)
             if stack is not None:
                 stack = self._length.counted(stack, end.trip, self._trace)
-            if isinstance(stack, jax.Array) and written in self._same:
-                stack = np.broadcast_to(self._same[written], stack.shape)
+            if isinstance(stack, jax.Array) and written in self._known:
+                stack = self._known[written].stack(len(stack))[:: -1 if written.reverse else 1]
             if written.axis:
                 stack = _moved(exact(self._trace, stack), 0, written.axis)
             results.append(stack)
