@@ -71,6 +71,17 @@ def test_accumulates(axis: int, attributes: str, known: bool) -> None:
     assert_agrees(text, {"Z": np.float32([0])} if known else {"X": normal(3, 4)})
 
 
+@pytest.mark.parametrize("size", [0, 1])
+def test_accumulates_nothing(size: int) -> None:
+    model = parse(
+        """(float[2, n] X) => (float[2, n] Y) <int64 axis = {1}> {
+            Y = CumSum<exclusive = 1>(X, axis)
+        }"""
+    )
+    found = compile(model, engine="xla")(X=np.ones((2, size), np.float32))["Y"]
+    np.testing.assert_array_equal(found, np.zeros((2, size), np.float32))
+
+
 def test_multiplies_up() -> None:
     text = "(float[3] X) => (float[3] Y, float[3] Z) <int64 axis = {0}> {"
     text += "Y = CumProd(X, axis) Z = CumProd<reverse = 1, exclusive = 1>(X, axis) }"

@@ -16,12 +16,14 @@ def _register(op_type: str, name: str, neutral: int) -> None:
     """Register the function of that name in NumPy and JAX."""
 
     def accumulate(op: Operator, X: Any, axis: int) -> Any:
-        step = -1 if op.integer("reverse", 0) else 1
-        Y = op.xp.moveaxis(X, axis, 0)[::step]
-        Y = getattr(op.xp, name)(Y, 0, dtype=wide_type(X.dtype)).astype(X.dtype)
+        xp, is_reverse = op.xp, bool(op.integer("reverse", 0))
+        Y = xp.flip(X, axis) if is_reverse else X
+        Y = getattr(xp, name)(Y, axis, dtype=wide_type(X.dtype)).astype(X.dtype)
         if op.integer("exclusive", 0):
-            Y = op.xp.concatenate([op.xp.full_like(Y[:1], neutral), Y[:-1]])
-        return op.xp.moveaxis(Y[::step], 0, axis)
+            others = (slice(None),) * axis
+            first = xp.full_like(Y[*others, :1], neutral)
+            Y = xp.concatenate([first, Y[*others, :-1]], axis)
+        return xp.flip(Y, axis) if is_reverse else Y
 
     def of_rows(op: Operator, X: Rows, axis: Any) -> Any:
         along = int(op.static(axis, "axis").item()) % X.ndim
@@ -29,7 +31,7 @@ def _register(op_type: str, name: str, neutral: int) -> None:
 
     @lowering(op_type, folds=True, rows=of_rows)
     def of_array(op: Operator, X: Any, axis: Any) -> Any:
-        return accumulate(op, X, int(op.static(axis, "axis").item()))
+        return accumulate(op, X, int(op.static(axis, "axis").item()) % X.ndim)
 
 
 _register("CumSum", "cumsum", 0)
