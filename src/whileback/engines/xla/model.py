@@ -40,6 +40,11 @@ class Model:
         self.name, self.graph = name, model.graph
         self._sums = find_sums(model.graph)
         self._draws = any(draws(node) for node in walk(model.graph))
+        self._wide = {
+            str(value.name): np.dtype(value.dtype.numpy())
+            for value in model.graph.inputs
+            if value.dtype is not None and value.dtype.numpy() in ("int64", "uint64", "float64")
+        }
         self._constants: dict[str, np.ndarray] = {}
         with jax.enable_x64(True):
             self._weights = {}
@@ -83,7 +88,7 @@ class Model:
     def run(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
         """Run the model; the outputs are JAX's arrays, or lists of them, or `ABSENT`."""
         with at_once():
-            return self._programs({**self._weights, **taken_apart(arguments)})
+            return self._programs(self._arrays(arguments))
 
     def explain(self) -> str:
         """Tell which programs were compiled, and how large their stacks are."""
@@ -92,11 +97,21 @@ class Model:
     def text(self, arguments: Mapping[str, Any]) -> str:
         """Return, in XLA's own form, the optimized program that last ran on such arguments."""
         with at_once():
-            return self._programs.text({**self._weights, **taken_apart(arguments)})
+            return self._programs.text(self._arrays(arguments))
 
     def trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
         """Trace the model; `trace` has what is known of the run."""
-        return self._trace({**self._weights, **taken_apart(arguments)}, trace)
+        return self._trace(self._arrays(arguments), trace)
+
+    def _arrays(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all arrays of a program by name; for 64 bits, JAX's may have been given in 32."""
+        given = dict(arguments)
+        for name, dtype in self._wide.items():
+            if name in given and getattr(given[name], "dtype", None) != dtype:
+                given[name] = jax.tree.map(
+                    lambda leaf, dtype=dtype: leaf.astype(dtype), given[name]
+                )
+        return {**self._weights, **taken_apart(given)}
 
     def _trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
         graph, scope = self.graph, Scope()

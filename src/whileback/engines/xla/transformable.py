@@ -45,7 +45,10 @@ Arguments = Mapping[str, Any]
 
 # Smaller arrays of NumPy's are constants of a program that JAX traces: shapes may depend on them.
 _SMALL = 1024
-_HALVES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+_HALVES = {
+    np.dtype(wide): half
+    for wide, half in (("int64", "int32"), ("uint64", "uint32"), ("float64", "float32"))
+}
 
 
 @dataclass(frozen=True)
@@ -104,10 +107,11 @@ class Transformable:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
             return list(self._function(known, varying_alike(arguments)))
         plain, mesh = without_types(arguments)
-        with at_once():
-            outputs = self.model.run(widened(self.model, {**known.arguments, **plain}))
-            finished = [_finished(output, known.is_wide) for output in outputs]
-        return [as_before(output, mesh) for output in finished]
+        outputs = self.model.run({**known.arguments, **plain})
+        if not all(_is_finished(output, known.is_wide) for output in outputs):
+            with at_once():
+                outputs = [_finished(output, known.is_wide) for output in outputs]
+        return [as_before(output, mesh) for output in outputs]
 
     def _traced(self, known: Known, arguments: Arguments) -> list[Any]:
         """Return the outputs, whatever JAX does with the arguments but to differentiate them."""
@@ -230,7 +234,7 @@ class _Call:
             arguments = {**self.known.arguments, **jax.tree.unflatten(self.tree, leaves)}
             trace = Trace({}, room=room)
             try:
-                outputs = model.trace(widened(model, arguments), trace)
+                outputs = model.trace(arguments, trace)
             except NotStaticError as error:
                 traced = jax.tree.unflatten(self.tree, leaves)
                 raise not_known(self.name, model.graph, str(error), traced) from None
@@ -243,29 +247,17 @@ class _Call:
         return Attempt(run, types)
 
 
-def widened(model: Model, arguments: Arguments) -> dict[str, Any]:
-    """Return the arguments in the types of the inputs, of which 64 bits may be given as 32."""
-    types = {str(value.name): value.dtype for value in model.graph.inputs}
-
-    def cast(name: str, argument: Any) -> Any:
-        dtype = types.get(name)
-        if dtype is None or argument is None or dtype.numpy().name not in _HALVES:
-            return argument
-        return jax.tree.map(lambda leaf: leaf.astype(dtype.numpy()), argument)
-
-    with jax.enable_x64(True):
-        return {name: cast(name, argument) for name, argument in arguments.items()}
-
-
 def _finished(output: Any, is_wide: bool) -> Any:
     """Return an output as JAX's array, or a list of them; of 32 bits where there are no more."""
     if isinstance(output, list):
         return [_finished(element, is_wide) for element in output]
     if output is ABSENT:
         return None
-    with jax.enable_x64(True):
-        half = None if is_wide else _HALVES.get(output.dtype.name)
-        return jnp.asarray(output, half)
+    return jnp.asarray(output, None if is_wide else _HALVES.get(output.dtype))
+
+
+def _is_finished(output: Any, is_wide: bool) -> bool:
+    return isinstance(output, jax.Array) and (is_wide or output.dtype not in _HALVES)
 
 
 def _is_constant(argument: Any) -> bool:
