@@ -24,6 +24,7 @@ import numpy as np
 
 from whileback.engines.xla.accumulate import Sums
 from whileback.engines.xla.linear import Numbers
+from whileback.engines.xla.rows import Rows
 
 __all__ = ["CutError", "Facts", "NotStaticError", "Trace", "capacity_of", "is_capacity"]
 
@@ -54,6 +55,7 @@ class Trace:
     and that is the capacity of all stacks. `chance` is the run's own words of chance, and `trips`
     the numbers of the trips of the loops around: random numbers depend on both. `sums` has what
     loops add up, see `accumulate`, and `numbers` what is known of integers, see `linear`.
+    `latest` is the stack that was made last.
     """
 
     facts: Facts
@@ -68,6 +70,7 @@ class Trace:
     chance: jax.Array | None = None
     trips: tuple[Any, ...] = ()
     numbers: Numbers = field(default_factory=Numbers)
+    latest: Rows | None = None
 
     def within(self, ok: jax.Array | None, *trip: Any) -> Trace:
         """Return the trace of a body or branch, whose `ok` and reports are values of its own."""

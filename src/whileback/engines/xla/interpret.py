@@ -40,6 +40,8 @@ class Scope:
         """Set what values are."""
         for value, result in zip(values, results, strict=False):
             self._values[value] = trace.defined(str(value.name), result)
+            if isinstance(result, Rows) and result.capacity:
+                trace.latest = result
 
 
 def domain_of(node: ir.Node) -> str:

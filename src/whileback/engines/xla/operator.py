@@ -88,6 +88,17 @@ class Operator:
                 return (term.rows.capacity, *map(int, others)), term.rows
         return tuple(int(size) for size in self.static(shape, "shape")), None
 
+    def stack_of(self, count: Any) -> Rows | None:
+        """Return a stack inside a loop that has as many rows as a count that only the run knows.
+
+        That is guessed: a run in which it is wrong reports so.
+        """
+        stack = None if self.trace.can_end else self.trace.latest
+        if stack is None:
+            return None
+        what = f"{self.node.name} has as many elements as the stack before it"
+        return stack if self.trace.assumed(what, stack.count == count) else None
+
 
 def is_static(value: Any) -> bool:
     """Tell whether an operand is known while compiling, or left out."""

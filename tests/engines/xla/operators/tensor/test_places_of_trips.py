@@ -94,3 +94,26 @@ def test_what_follows_from_an_empty_slice_is_refused() -> None:
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_rows_that_grow_evenly(count: int) -> None:
     _agrees(parse(EVEN), n=np.array(count), z=normal(2))
+
+
+NESTED = """(float[5,3] X, float[3] z, int64 n) => (float[3] y) <int64 one = {1}, bool yes = {1}> {
+    y = Loop(n, yes, z) <body = b (int64 j, bool c, float[3] a) => (bool d, float[3] u) {
+        d = Identity(c)
+        count = Add(j, one)
+        u = Loop(count, yes, a) <body = e (int64 i, bool f, float[3] v)
+            => (bool g, float[3] w) {
+            g = Identity(f)
+            x = Gather(X, i)
+            t = Tanh(v)
+            p = Mul(x, t)
+            w = Add(p, v)
+        }>
+    }>
+}"""
+
+
+@pytest.mark.usefixtures("_in_one")
+def test_gradients_of_loops_in_loops_that_read_rows() -> None:
+    model = gradient(parse(NESTED), of="y", wrt=["X", "z"], reduce="sum")
+    for count in (3, 0):
+        _agrees(model, X=normal(5, 3), z=normal(3), n=np.array(count))

@@ -60,4 +60,7 @@ def _steps(op: Operator, start: Any, limit: Any, delta: Any) -> tuple[int, Rows 
     xp = np if is_static(distance) and is_static(delta) else jnp
     wide = np.float64 if is_integer(start.dtype) else start.dtype
     count = xp.ceil(distance.astype(wide) / delta.astype(wide)).astype(np.int64)
-    return int(op.static(concrete(count), "count").item()), None
+    count = concrete(count)
+    if not is_static(count) and (stack := op.stack_of(count)) is not None:
+        return stack.capacity, stack
+    return int(op.static(count, "count").item()), None

@@ -53,7 +53,17 @@ def gather(op: Operator, data: Any, indices: Any) -> Any:
     return jnp.take(data, places, axis, mode="fill")
 
 
-@lowering("GatherElements", folds=True)
+def gather_elements_rows(op: Operator, data: Any, indices: Any) -> Any:
+    """Rows of places give rows of elements: of the same row, or of an array."""
+    axis = op.integer("axis", 0) % data.ndim
+    if isinstance(indices, Rows) and isinstance(data, Rows) == (axis > 0):
+        room = min(indices.capacity, data.capacity) if axis else indices.capacity
+        source = data.buffer[:room] if axis else data
+        return indices.like(gather_elements(op, source, indices.filled(0)[:room]))
+    return gather_elements(op, exact(op.trace, data), exact(op.trace, indices))
+
+
+@lowering("GatherElements", folds=True, rows=gather_elements_rows)
 def gather_elements(op: Operator, data: Any, indices: Any) -> Any:
     """Elements that differ from their own place only along an axis."""
     axis = op.integer("axis", 0)
@@ -66,7 +76,14 @@ def gather_elements(op: Operator, data: Any, indices: Any) -> Any:
     return jnp.take_along_axis(data, places, axis, mode="fill")
 
 
-@lowering("GatherND", folds=True)
+def gather_nd_rows(op: Operator, data: Any, indices: Any) -> Any:
+    """A part of an array for each row of coordinates."""
+    if isinstance(data, Rows) or op.integer("batch_dims", 0) or indices.ndim == 1:
+        return gather_nd(op, exact(op.trace, data), exact(op.trace, indices))
+    return indices.like(gather_nd(op, data, indices.buffer))
+
+
+@lowering("GatherND", folds=True, rows=gather_nd_rows)
 def gather_nd(op: Operator, data: Any, indices: Any) -> Any:
     """Parts of the data by their coordinates, for each number of the axes that both share."""
     depth = indices.shape[-1]
