@@ -15,7 +15,7 @@ from whileback.engines.xla.operators.numbers import wide_type
 from whileback.engines.xla.registry import lowering
 from whileback.engines.xla.rows import Rows, shape_of
 
-__all__ = ["matmul_labels"]
+__all__: list[str] = []
 
 
 def _product(A: Any, B: Any) -> jax.Array:
@@ -23,7 +23,7 @@ def _product(A: Any, B: Any) -> jax.Array:
     return jnp.matmul(A, B, preferred_element_type=wide_type(A.dtype)).astype(A.dtype)
 
 
-def matmul_labels(A: Any, B: Any) -> tuple[list[str], str]:
+def _matmul_labels(A: Any, B: Any) -> tuple[list[str], str]:
     """Return labels of the axes of the operands and the result of `MatMul`, as `Einsum` has them.
 
     There may be stacks of matrices, and vectors, which are rows on the left and columns on the
@@ -38,7 +38,7 @@ def matmul_labels(A: Any, B: Any) -> tuple[list[str], str]:
 
 def matmul_rows(op: Operator, A: Any, B: Any) -> Any:
     """Rows are matrices of a stack, or the rows of one matrix, or are summed over."""
-    return contract(op.trace, _product, [A, B], *matmul_labels(A, B))
+    return contract(op.trace, _product, [A, B], *_matmul_labels(A, B))
 
 
 @lowering("MatMul", rows=matmul_rows)
