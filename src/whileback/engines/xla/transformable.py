@@ -21,7 +21,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from whileback.engines.xla.dependence import goes_one_way
 from whileback.engines.xla.facts import NotStaticError, Trace
-from whileback.engines.xla.ladder import ROOMS, Attempt
+from whileback.engines.xla.ladder import CHECKPOINTED, ROOMS, Attempt
 from whileback.engines.xla.model import Model
 from whileback.engines.xla.optional import ABSENT
 from whileback.engines.xla.primitive import Axes, bind
@@ -164,13 +164,13 @@ class Transformable:
         return Gradient(f"gradient of {self.name}", self._source, of, wrt)
 
     @property
-    def last_resort(self) -> Model:
-        """The model for an attempt that comes after all others."""
-        return self.model
+    def checkpointed(self) -> Model | None:
+        """The same with checkpoints in its loops; None if it keeps nothing of them."""
+        return None
 
 
 class Gradient(Transformable):
-    """A gradient; the last attempt needs no room for what the loops keep."""
+    """A gradient, whose loops keep what they need for it: all, or checkpoints only."""
 
     def __init__(
         self, name: str, source: ir.Model, of: tuple[str, ...], wrt: tuple[str, ...]
@@ -179,7 +179,7 @@ class Gradient(Transformable):
         super().__init__(name, _gradients_only(source, of, wrt))
 
     @cached_property
-    def last_resort(self) -> Model:
+    def checkpointed(self) -> Model:
         source, of, wrt = self._origin
         return Model.of(self.name, _gradients_only(source, of, wrt, memory="checkpoint"))
 
@@ -207,20 +207,23 @@ class _Call:
 
     def attempts(self, axes: Axes, types: tuple[ShapedArray, ...]) -> list[Attempt]:
         model = self.function.model
-        first, *others = (self._attempt(model, room, axes, types) for room in ROOMS)
+        attempts = [self._attempt(model, room, axes, types) for room in ROOMS]
         with own_types():
-            if first.is_certain:
-                return [first]
-        return [first, *others[:-1], self._last(axes, types) or others[-1]]
+            if attempts[0].is_certain:
+                return attempts[:1]
+            return [*attempts[:2], *(self._checkpointed(axes, types) or attempts[2:])]
 
-    def _last(self, axes: Axes, types: tuple[ShapedArray, ...]) -> Attempt | None:
-        """Return an attempt with the last resort; None if that has to know what is traced."""
-        attempt = self._attempt(self.function.last_resort, ROOMS[-1], axes, types)
+    def _checkpointed(self, axes: Axes, types: tuple[ShapedArray, ...]) -> list[Attempt]:
+        """Return the attempts with checkpoints; none if these have to know what is traced."""
+        model = self.function.checkpointed
+        if model is None:
+            return []
+        attempts = [self._attempt(model, room, axes, types, room**2) for room in CHECKPOINTED]
         try:
-            with own_types():
-                return attempt if attempt.outputs else None
+            _ = attempts[0].outputs
         except EngineError:
-            return None
+            return []
+        return attempts
 
     def goes_together(self, batched: Sequence[bool]) -> bool:
         given = jax.tree.unflatten(self.tree, batched)
@@ -228,7 +231,12 @@ class _Call:
         return goes_one_way(self.function.model.graph, varying)
 
     def _attempt(
-        self, model: Model, room: int, axes: Axes, types: tuple[ShapedArray, ...]
+        self,
+        model: Model,
+        room: int,
+        axes: Axes,
+        types: tuple[ShapedArray, ...],
+        reach: int | None = None,
     ) -> Attempt:
         def run(*leaves: jax.Array) -> Any:
             arguments = {**self.known.arguments, **jax.tree.unflatten(self.tree, leaves)}
@@ -244,7 +252,7 @@ class _Call:
 
         for dims in reversed(axes):
             run = jax.vmap(run, in_axes=dims, out_axes=(0, None, None))
-        return Attempt(run, types)
+        return Attempt(run, types, room, reach or room)
 
 
 def _finished(output: Any, is_wide: bool) -> Any:
