@@ -175,7 +175,6 @@ def is_number(value: Any) -> bool:
     """Tell whether this is a small array of integers."""
     return (
         isinstance(value, (np.ndarray, jax.Array))
-        and value.size <= _MOST
-        and value.ndim <= 1
+        and 0 < value.size <= _MOST
         and jnp.issubdtype(value.dtype, jnp.integer)
     )
