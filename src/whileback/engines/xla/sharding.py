@@ -35,7 +35,7 @@ def own_types() -> Iterator[None]:
 @contextmanager
 def at_once() -> Iterator[None]:
     """Let what follows run now, even where JAX traces what is around; with the engine's types."""
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+    with jax.core.eval_context(), jax.enable_x64(True):
         mesh = jax.sharding.get_abstract_mesh()
         with (
             jax.set_mesh(_automatic(jax.sharding.get_mesh()))
