@@ -26,14 +26,15 @@ from whileback.engines.xla.accumulate import Sums
 from whileback.engines.xla.linear import Numbers
 from whileback.engines.xla.rows import Rows
 
-__all__ = ["CutError", "Facts", "NotStaticError", "Trace", "capacity_of", "is_capacity"]
+__all__ = ["SMALLEST", "CutError", "Facts", "NotStaticError", "Trace", "capacity_of", "is_capacity"]
 
 Facts = Mapping[str, np.ndarray]
 Reports = dict[str, Any]
 
 _CAPACITY = "capacity of "
 _TRIPS = "trips of "
-_SMALLEST = 16
+# The room of a stack of which nobody has told how many rows it needs.
+SMALLEST = 16
 
 
 class CutError(Exception):
@@ -158,7 +159,7 @@ class Trace:
         known = self.facts.get(_CAPACITY + self.prefix + loop)
         if known is not None:
             return int(known.item())
-        return None if self.can_end else self.room or _SMALLEST
+        return None if self.can_end else self.room or SMALLEST
 
     def needed(self, loop: str, count: jax.Array) -> None:
         """Report for how many rows the stacks of the loop needed room."""

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from whileback.engines.xla.facts import CutError, Facts, Trace, capacity_of, is_capacity
+from whileback.engines.xla.facts import SMALLEST, CutError, Facts, Trace, capacity_of, is_capacity
 
 __all__ = ["Specializer"]
 
@@ -55,7 +55,7 @@ class Program:
             start += size
             known = self.facts.get(key)
             if is_capacity(key):
-                if value > (0 if known is None else known):
+                if value > (SMALLEST if known is None else known):
                     return {key: _room(value)}
             elif known is None or not np.array_equal(_bits(known), _bits(value)):
                 return {key: value}
