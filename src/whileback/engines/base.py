@@ -14,6 +14,8 @@ from whileback.engines.arguments import Port, bind
 
 __all__ = ["Compiled", "Engine", "Source"]
 
+Types = tuple[tuple[str, type, Any, Any], ...] | None
+
 
 @dataclass(frozen=True)
 class Source:
@@ -64,6 +66,7 @@ class Compiled:
         self.outputs = {str(value.name): Port.of(value) for value in graph.outputs}
         self.defaults = frozenset(name for name in self.inputs if name in graph.initializers)
         self._run, self._arrays = run, arrays
+        self._checked: Types = None
 
     def __call__(
         self, feeds: Mapping[str, Any] | None = None, /, **named: Any
@@ -74,10 +77,23 @@ class Compiled:
             ArgumentError: a name is unknown, missing or given twice; a type or shape is wrong.
             EngineError: the runtime failed.
         """
-        arguments = bind(self.name, self.inputs, self.defaults, feeds or {}, named, self._arrays)
-        return dict(zip(self.outputs, self._run(arguments), strict=True))
+        given = {**(feeds or {}), **named}
+        types = _types(given) if len(given) == len(feeds or ()) + len(named) else None
+        if types is None or types != self._checked:
+            given = bind(self.name, self.inputs, self.defaults, feeds or {}, named, self._arrays)
+            # Arrays of the same types pass at once the next time.
+            self._checked = types if types == _types(given) else None
+        return dict(zip(self.outputs, self._run(given), strict=True))
 
     def explain(self) -> str:
         """Return what the engine has compiled so far, and how large the stacks of loops are."""
         explain = getattr(self._run, "explain", None)
         return explain() if explain else f"{self.name!r} is run node by node: nothing is compiled."
+
+
+def _types(arguments: Mapping[str, Any]) -> Types:
+    """Return all that is checked of arrays, or None if some are of no type that is known."""
+    try:
+        return tuple((n, type(a), a.dtype, a.shape) for n, a in arguments.items())
+    except AttributeError:
+        return None

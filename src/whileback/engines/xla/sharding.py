@@ -7,7 +7,7 @@ JAX may make the sharding of an array part of its type: along explicit axes of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -36,12 +36,10 @@ def own_types() -> Iterator[None]:
 def at_once() -> Iterator[None]:
     """Let what follows run now, even where JAX traces what is around; with the engine's types."""
     with jax.core.eval_context(), jax.enable_x64(True):
-        mesh = jax.sharding.get_abstract_mesh()
-        with (
-            jax.set_mesh(_automatic(jax.sharding.get_mesh()))
-            if mesh.explicit_axes
-            else nullcontext()
-        ):
+        if not jax.sharding.get_abstract_mesh().explicit_axes:
+            yield
+            return
+        with jax.set_mesh(_automatic(jax.sharding.get_mesh())):
             yield
 
 

@@ -97,27 +97,34 @@ class Transformable:
 
     def run(self, arguments: Arguments) -> list[Any]:
         """Run on arguments some of which are arrays of JAX's, and give back such arrays."""
+        is_wide = jax.dtypes.canonicalize_dtype("int64") == np.int64
+        if not _is_traced(arguments):
+            return self._at_once({**arguments, **self.model.words_of_chance()}, is_wide)
         constants = {name: given for name, given in arguments.items() if _is_constant(given)}
         others = {name: given for name, given in arguments.items() if name not in constants}
-        known = Known(constants, jax.dtypes.canonicalize_dtype("int64") == np.int64)
+        known = Known(constants, is_wide)
         return self(known, {**others, **self.model.words_of_chance()})
 
     def __call__(self, known: Known, arguments: Arguments) -> list[Any]:
         """Return the outputs; those of 64 bits have 32 where JAX has no more."""
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
+        if _is_traced(arguments):
             return list(self._function(known, varying_alike(arguments)))
+        return self._at_once({**known.arguments, **arguments}, known.is_wide)
+
+    def _at_once(self, arguments: Arguments, is_wide: bool) -> list[Any]:
+        """Return the outputs for arguments none of which JAX traces."""
         plain, mesh = without_types(arguments)
-        outputs = self.model.run({**known.arguments, **plain})
-        if not all(_is_finished(output, known.is_wide) for output in outputs):
+        outputs = self.model.run(plain)
+        if not all(_is_finished(output, is_wide) for output in outputs):
             with at_once():
-                outputs = [_finished(output, known.is_wide) for output in outputs]
+                outputs = [_finished(output, is_wide) for output in outputs]
         return [as_before(output, mesh) for output in outputs]
 
     def _traced(self, known: Known, arguments: Arguments) -> list[Any]:
         """Return the outputs, whatever JAX does with the arguments but to differentiate them."""
-        leaves, tree = jax.tree.flatten(arguments)
-        if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        if not _is_traced(arguments):
             return self(known, arguments)
+        leaves, tree = jax.tree.flatten(arguments)
         return list(bind(_Call(self, known, tree), leaves))
 
     def _forward(self, known: Known, primals: Any) -> tuple[list[Any], _Residuals]:
@@ -266,6 +273,10 @@ def _finished(output: Any, is_wide: bool) -> Any:
 
 def _is_finished(output: Any, is_wide: bool) -> bool:
     return isinstance(output, jax.Array) and (is_wide or output.dtype not in _HALVES)
+
+
+def _is_traced(arguments: Arguments) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(dict(arguments)))
 
 
 def _is_constant(argument: Any) -> bool:
