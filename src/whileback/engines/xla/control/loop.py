@@ -129,6 +129,8 @@ class _Loop:
         if isinstance(stack, np.ndarray) and stack.size and (stack == stack[0]).all():
             return np.asarray(stack[0])
         buffer = stack.buffer if isinstance(stack, Rows) else jnp.asarray(stack)
+        if buffer.shape[0] == 0:  # The loop makes no trip.
+            return jnp.zeros(buffer.shape[1:], buffer.dtype)
         place = self._place(trip, reverse)
         row: jax.Array = jax.lax.dynamic_index_in_dim(buffer, place, 0, keepdims=False)
         if isinstance(stack, np.ndarray):

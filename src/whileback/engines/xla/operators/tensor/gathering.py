@@ -33,14 +33,26 @@ def gather_rows(op: Operator, data: Any, indices: Any) -> Any:
     return data.like(gather(op, data.buffer, indices))
 
 
+def taken(data: Any, places: Any, axis: int) -> Any:
+    """Take parts by their numbers, of nothing zeros: a loop without trips may ask for a part."""
+    if data.shape[axis] == 0:
+        shape = (
+            *data.shape[: axis % data.ndim],
+            *jnp.shape(places),
+            *data.shape[axis % data.ndim + 1 :],
+        )
+        return jnp.zeros(shape, data.dtype)
+    return jnp.take(data, places, axis, mode="fill")
+
+
 def _gather_row(op: Operator, data: Any, indices: Any) -> Any:
     """Take rows, of which the last one that counts has the number -1."""
     if not isinstance(data, Rows):
-        return jnp.take(data, indices, 0, mode="fill")
+        return taken(data, indices, 0)
     count = data.count.astype(indices.dtype)
     places = jnp.where(indices < 0, indices + count, indices)
     places = jnp.where((places < 0) | (places >= count), data.capacity, places)
-    return jnp.take(data.buffer, places, 0, mode="fill")
+    return taken(data.buffer, places, 0)
 
 
 @lowering("Gather", folds=True, rows=gather_rows)
@@ -50,7 +62,7 @@ def gather(op: Operator, data: Any, indices: Any) -> Any:
     places = checked(op, indices, data.shape[axis])
     if op.xp is np:
         return np.take(data, places, axis)
-    return jnp.take(data, places, axis, mode="fill")
+    return taken(data, places, axis)
 
 
 def gather_elements_rows(op: Operator, data: Any, indices: Any) -> Any:
