@@ -68,3 +68,28 @@ GUARDED = """guarded (double x) => (double y) {
         }
     >
 }"""
+
+# Rows of a triangle: outer trip i makes i inner ones, and each of them may take either branch.
+NESTED = """nested (double x, double r, int64 m) => (double y) {
+    y = Loop (m, , x) <body = outer (int64 i, bool c, double a) => (bool d, double e) {
+        d = Identity(c)
+        e = Loop (i, , a) <body = inner (int64 j, bool f, double b) => (bool g, double h) {
+            g = Identity(f)
+            zero = Constant<value = double {0.0}>()
+            q = Mul(b, r)
+            s = Sin(q)
+            large = Greater(s, zero)
+            k = If (large) <
+                then_branch = then () => (double u) {
+                    t = Mul(s, b)
+                    u = Sub(b, t)
+                },
+                else_branch = other () => (double v) {
+                    w = Cos(b)
+                    v = Add(w, b)
+                }
+            >
+            h = Identity(k)
+        }>
+    }>
+}"""

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.errors import JaxRuntimeError
-from tests.engines.xla.programs import GUARDED, NEWTON, compiled, recurrence
+from tests.engines.xla.programs import GUARDED, NESTED, NEWTON, compiled, recurrence
 
 from whileback.errors import ArgumentError
 
@@ -167,6 +167,35 @@ def test_room_for_any_number_of_trips(trips):
     x, r = jnp.array(0.3), jnp.array(1e-3)
     got = SLOPES(x, r, jnp.array(trips))
     close(got, jax.grad(in_jax, (0, 1))(x, r, trips), rtol=1e-7)
+
+
+def nested_in_jax(x, r, m):
+    def inner(b, _):
+        s = jnp.sin(b * r)
+        return jnp.where(s > 0, b - s * b, jnp.cos(b) + b), None
+
+    for i in range(m):
+        x, _ = jax.lax.scan(inner, x, None, length=i)
+    return x
+
+
+@pytest.mark.parametrize("trips", [6, 30, 90])
+def test_loops_in_loops_and_branches_in_these(trips):
+    """So many trips make 15, 435 and 4005 inner ones, of which each keeps something."""
+    x, r = jnp.array(0.3), jnp.array(1.1)
+    want = jax.grad(nested_in_jax, (0, 1))(x, r, trips)
+    close(NESTED_SLOPES(x, r, jnp.array(trips)), want, 1e-7)
+
+
+NESTED_LOOPS = compiled(NESTED)
+NESTED_SLOPES = jax.jit(jax.grad(lambda x, r, m: NESTED_LOOPS(x=x, r=r, m=m)["y"], (0, 1)))
+
+
+def test_batches_of_loops_in_loops():
+    x, r, m = jnp.array([0.3, 0.9]), jnp.array([1.1, 0.7]), jnp.array([4, 6])
+    got = jax.vmap(NESTED_SLOPES)(x, r, m)
+    want = [jax.grad(nested_in_jax, (0, 1))(x[k], r[k], int(m[k])) for k in (0, 1)]
+    close(got, jax.tree.map(lambda *each: jnp.stack(each), *want))
 
 
 def test_too_many_rows_are_an_error():

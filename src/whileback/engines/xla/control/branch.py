@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 
-from whileback.engines.xla.control.types import as_arrays, fitted, joint_type, same_types
+from whileback.engines.xla.control.types import Once, as_arrays, fitted, joint_type, same_types
 from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, run_graph
 from whileback.engines.xla.registry import control
@@ -48,24 +48,26 @@ def _run(graph: ir.Graph, scope: Scope, trace: Trace) -> list[Any]:
 def _conditional(scope: Scope, node: ir.Node, trace: Trace, condition: jax.Array) -> list[Any]:
     """Run one of two graphs whose results have the same shapes, but for the rows of stacks."""
 
-    def run(graph: ir.Graph, keys: tuple[str, ...], joint: Sequence[Any] = ()) -> Any:
+    def run(graph: ir.Graph) -> Any:
         inner = trace.within(trace.ok)
-        results = as_arrays(_run(graph, scope, inner))
-        if joint:
-            results = list(map(_fitted, graph.outputs, results, joint))
-        ok = jnp.array(True) if inner.ok is None else inner.ok
-        zero = jnp.zeros((), jnp.int64)
-        keys = keys or tuple(inner.reports)
-        return results, ok, {key: inner.reports.get(key, zero) for key in keys}
+        return as_arrays(_run(graph, scope, inner)), inner.ok, inner.reports
 
-    graphs = branches(node)
-    types = [jax.eval_shape(lambda graph=graph: run(graph, ())) for graph in graphs]
-    joint = list(types[0][0]) if trace.can_end else _joint(graphs, types[0][0], types[1][0])
-    keys = tuple({**types[0][2], **types[1][2]})
-    then, other = (partial(run, graph, keys, joint) for graph in graphs)
-    if not same_types(jax.eval_shape(then)[0], jax.eval_shape(other)[0]):
+    def finished(graph: ir.Graph, part: Once) -> Any:
+        results, ok, reports = part()
+        if joint is not None:
+            results = list(map(_fitted, graph.outputs, results, joint))
+        ok = jnp.array(True) if ok is None else ok
+        return results, ok, {key: reports.get(key, zero) for key in keys}
+
+    graphs, zero = branches(node), jnp.zeros((), jnp.int64)
+    parts = [Once(partial(run, graph)) for graph in graphs]
+    (then, _, some), (other, _, others) = (part.types for part in parts)
+    joint = None if trace.can_end else _joint(graphs, then, other)
+    keys = tuple({**some, **others})
+    ways = [partial(finished, *each) for each in zip(graphs, parts, strict=True)]
+    if not same_types(*(jax.eval_shape(way)[0] for way in ways)):
         raise NotStaticError(str(node.name))
-    results, ok, reports = jax.lax.cond(condition.reshape(()), then, other)
+    results, ok, reports = jax.lax.cond(condition.reshape(()), *ways)
     trace.report_most(reports)
     if keys or trace.ok is not None:
         trace.ok = ok

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from whileback.engines.xla.facts import NotStaticError
 from whileback.engines.xla.rows import Rows
 
-__all__ = ["as_arrays", "fitted", "joint_type", "same_types"]
+__all__ = ["Once", "as_arrays", "fitted", "joint_type", "same_types"]
+
+
+class Once:
+    """A part of a program, traced once: in nests, what is traced twice is traced 2ⁿ times."""
+
+    def __init__(self, run: Callable[[], Any]) -> None:
+        self._program, self.types = jax.make_jaxpr(run, return_shape=True)()
+
+    def __call__(self) -> Any:
+        """Run the part here."""
+        return jax.tree.unflatten(jax.tree.structure(self.types), jaxpr_as_fun(self._program)())
 
 
 def as_arrays(values: Sequence[Any]) -> list[Any]:
