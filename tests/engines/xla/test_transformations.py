@@ -1,6 +1,7 @@
 """What JAX's transformations do to compiled models, beside the same programs written in JAX."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import pytest
 from jax.errors import JaxRuntimeError
 from tests.engines.xla.programs import GUARDED, NESTED, NEWTON, compiled, recurrence
 
+from whileback.engines.xla.registry import lowerings
 from whileback.errors import ArgumentError
 
 DRAW = np.random.default_rng(0)
@@ -196,6 +198,27 @@ def test_batches_of_loops_in_loops():
     got = jax.vmap(NESTED_SLOPES)(x, r, m)
     want = [jax.grad(nested_in_jax, (0, 1))(x[k], r[k], int(m[k])) for k in (0, 1)]
     close(got, jax.tree.map(lambda *each: jnp.stack(each), *want))
+
+
+def test_branches_in_branches_are_traced_once(monkeypatch):
+    """What is traced twice in each of nested branches would be traced 256 times in eight."""
+    inner, depth, traced = "y0 = Sin(x)", 8, []
+    for level in range(1, depth + 1):
+        inner = f"""y{level} = If (c) <
+            then_branch = t{level} () => (double y{level - 1}) {{ {inner} }},
+            else_branch = e{level} () => (double z{level}) {{ z{level} = Neg(x) }}
+        >"""
+    f = compiled(f"deep (double x, bool c) => (double y{depth}) {{ {inner} }}")
+    sine = lowerings()["", "Sin"]
+
+    def counted(op, X):
+        traced.append(op.node)
+        return sine.function(op, X)
+
+    monkeypatch.setitem(lowerings(), ("", "Sin"), replace(sine, function=counted))
+    got = jax.jit(f)({"x": jnp.array(0.5), "c": jnp.array(True)})
+    close(got, {f"y{depth}": jnp.sin(0.5)})
+    assert len(traced) == 1
 
 
 def test_too_many_rows_are_an_error():
