@@ -218,7 +218,7 @@ class _Call:
         with own_types():
             if attempts[0].is_certain:
                 return attempts[:1]
-            return [*attempts[:2], *(self._checkpointed(axes, types) or attempts[2:])]
+            return [*attempts[:-1], *(self._checkpointed(axes, types) or attempts[-1:])]
 
     def _checkpointed(self, axes: Axes, types: tuple[ShapedArray, ...]) -> list[Attempt]:
         """Return the attempts with checkpoints; none if these have to know what is traced."""

@@ -60,6 +60,14 @@ class Length:
             return cls(name, limit, certain, 0, "open")
         return cls(name, limit, certain, int(known.item()), "fact")
 
+    def announce(self, trace: Trace) -> None:
+        """Report how many trips there will be, if that is known before the first one.
+
+        Where there is room for fewer, the loop makes none of them, since all would be in vain.
+        """
+        if self.source == "capacity" and self.is_certain and isinstance(self.limit, jax.Array):
+            trace.needed(self.loop, self.limit)
+
     def check(self, trace: Trace, trips: jax.Array) -> None:
         """Report how many trips there were, where the stacks depend on that."""
         if self.source == "fact":

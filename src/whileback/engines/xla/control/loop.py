@@ -67,7 +67,10 @@ class _Loop:
 
     def run(self) -> list[Any]:
         """Run the loop and return what its node does."""
-        trace, start = self._trace, self._start()
+        trace = self._trace
+        if self._written:
+            self._length.announce(trace)
+        start = self._start()
         after, rows = jax.eval_shape(self._trip, start)
         if not same_types(after.carried, start.carried):
             raise NotStaticError(str(self._view.node.name))
