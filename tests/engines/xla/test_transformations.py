@@ -11,7 +11,7 @@ from jax.errors import JaxRuntimeError
 from tests.engines.xla.programs import GUARDED, NESTED, NEWTON, compiled, recurrence
 
 from whileback.engines.xla.registry import lowerings
-from whileback.errors import ArgumentError
+from whileback.errors import ArgumentError, NoGradientError
 
 DRAW = np.random.default_rng(0)
 X, W = DRAW.normal(size=(3, 4)), DRAW.normal(size=(4, 4)) * 0.7
@@ -271,6 +271,43 @@ def test_inputs_that_are_not_differentiated():
     close(jax.grad(lambda x: f(x=x)["z"])(x), jnp.array([2.0, 3.0]))
     close(jax.grad(lambda x, k: f(x=x, k=k)["z"], (0, 1))(x, k), (k, x))
     close(jax.grad(lambda x: f(x=x)["two"].sum())(x), jnp.zeros(2))
+
+
+def test_what_has_no_gradient_says_so_as_it_does_elsewhere():
+    f = compiled("""rounded (float[4] x) => (float[4] y) {
+        scale = Constant<value = float {0.5}>()
+        q = QuantizeLinear(x, scale)
+        y = DequantizeLinear(q, scale)
+    }""")
+    x = jnp.array([0.1, 0.6, 1.2, 0.4], jnp.float32)
+    close(f(x=x)["y"], jnp.array([0, 0.5, 1, 0.5], jnp.float32))
+
+    def total(x):
+        return f(x=x)["y"].sum()
+
+    for function in (jax.grad(total), jax.grad(jax.jit(total))):
+        with pytest.raises(NoGradientError, match="operators that round"):
+            function(x)
+
+
+def test_a_part_of_a_larger_program():
+    """In loops of JAX's, and where `jax.checkpoint` has it run again."""
+    f = compiled("""layer (double[B,4] x, double[4,4] w) => (double[B,4] y) {
+        p = MatMul(x, w)
+        y = Tanh(p)
+    }""")
+
+    def deep(layer):
+        layer = jax.checkpoint(layer)
+
+        def total(x, w):
+            return jnp.sum(jax.lax.scan(lambda y, _: (layer(y, w), None), x, None, length=3)[0])
+
+        return jax.jit(jax.value_and_grad(total, (0, 1)))
+
+    x, w = jnp.array(X), jnp.array(W)
+    want = deep(lambda x, w: jnp.tanh(x @ w))(x, w)
+    close(deep(lambda x, w: f(x=x, w=w)["y"])(x, w), want)
 
 
 def test_random_numbers_are_the_same_forward_and_backward():
