@@ -17,11 +17,13 @@ import onnx_ir as ir
 from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, apply_rule, backward, note_shape
 from whileback.gradient.builder import GradientBuilder
+from whileback.gradient.rules.rnn.activations import activations
 from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.loops import More, extend_loop
 from whileback.graph.moving import taken_out
 from whileback.graph.origin import ORIGIN, source
+from whileback.graph.recurrent import DEFAULT_ACTIVATIONS, step_by_step
 from whileback.graph.scopes import branches, is_loop, is_standard, loop_view, operands
 from whileback.graph.shapes import same_shape
 
@@ -32,10 +34,10 @@ Tangents = ChainMap[ir.Value, ir.Value]
 Results = tuple[Sequence[ir.Value], Sequence[ir.Value | None]]
 
 
-def in_turn(graph: ir.Graph) -> Iterator[ir.Node]:
-    """Yield the nodes of a graph, each put back at its end, behind what was emitted before."""
+def in_turn(graph: ir.Graph, into: ir.Graph | None = None) -> Iterator[ir.Node]:
+    """Yield the nodes of a graph, each put at the end of it, or of another one, before."""
     for node in taken_out(graph):
-        graph.append(node)
+        (graph if into is None else into).append(node)
         yield node
 
 
@@ -61,6 +63,8 @@ def forward(op: GradientBuilder, nodes: Iterable[ir.Node], tangents: Tangents) -
 
 def _advance(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
     """Return what the node computes, or what stands for it now, and the tangents of that."""
+    if is_standard(node, *DEFAULT_ACTIVATIONS):
+        return _through_steps(op, node, tangents)
     if not (is_loop(node) or is_standard(node, "If")):
         return _transposed(op, node, tangents)
     through = _through_loop if is_loop(node) else _through_branches
@@ -72,6 +76,38 @@ def _advance(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
     return node.outputs[:count], found
 
 
+def _through_steps(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
+    """Let a loop over the steps of an RNN, a GRU or an LSTM compute the tangents.
+
+    The operator itself goes on computing the values.
+    """
+    apart = op.inside("steps")
+    apart.origin = node
+    results = step_by_step(apart, node, [each.value for each in activations(node)])
+    emitted = list(apart.graph)
+    _note_active(op, emitted, node.inputs, dict(zip(node.outputs, results, strict=False)), tangents)
+    inner = tangents.new_child({})
+    forward(op, in_turn(apart.graph, op.graph), inner)
+    return node.outputs, [inner.get(value) for value in results[: len(node.outputs)]]
+
+
+def _note_active(
+    op: GradientBuilder,
+    nodes: Sequence[ir.Node],
+    read: Iterable[ir.Value | None],
+    again: ValueMap,
+    tangents: Tangents,
+) -> None:
+    """Note which values are active in nodes that compute again what others compute.
+
+    These are what depends on what has tangents, of what is `read`, and reaches what stands for
+    values that are active; `again` tells what stands for which.
+    """
+    found = dependents(nodes, [v for v in read if v is not None and v in tangents])
+    wanted = [new for old, new in again.items() if old in op.active and new in found]
+    op.active.update(reaching(nodes, wanted, found))
+
+
 def _copied(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> ir.Node:
     """Return a copy of a node of another graph, of which is active what has tangents now."""
     replaced: ValueMap = {}
@@ -79,9 +115,7 @@ def _copied(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> ir.Node:
     again.metadata_props[ORIGIN] = source(node)
     op.graph.append(again)
     op.origin = again
-    found = dependents([again], [v for v in operands(again) if v is not None and v in tangents])
-    wanted = [new for old, new in replaced.items() if old in op.active and new in found]
-    op.active.update(reaching([again], wanted, found))
+    _note_active(op, [again], operands(again), replaced, tangents)
     return again
 
 
