@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import onnx_ir as ir
@@ -60,6 +60,18 @@ class GradientBuilder(Builder):
         read = [self.widened(data), *inputs[1:]]
         (total,) = super().emit(op_type, read, attributes, outputs, domain)
         return (self.cast(total, data),)
+
+    def inside(self, name: str) -> Self:
+        """Return a builder for a new graph; how well equations are solved there, it notes apart."""
+        builder = super().inside(name)
+        builder.residuals = {}
+        return builder
+
+    def within(self, graph: ir.Graph) -> Self:
+        """Return a builder for a body or a branch that is there; see `inside`."""
+        builder = super().within(graph)
+        builder.residuals = {}
+        return builder
 
     def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """Return the sum of two cotangents of one value; those of sequences are sequences."""

@@ -17,7 +17,9 @@ import onnx_ir as ir
 from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, apply_rule, backward, note_shape
 from whileback.gradient.builder import GradientBuilder
+from whileback.gradient.rules.controlflow.implicit import mark_of
 from whileback.gradient.rules.rnn.activations import activations
+from whileback.gradient.solutions import ImplicitTangents
 from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.loops import More, extend_loop
@@ -67,6 +69,10 @@ def _advance(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
         return _through_steps(op, node, tangents)
     if not (is_loop(node) or is_standard(node, "If")):
         return _transposed(op, node, tangents)
+    if is_loop(node) and mark_of(node) is not None:
+        op.origin = node
+        moved = ImplicitTangents(op, loop_view(node), tangents, forward).emit()
+        return node.outputs, [moved.get(value) for value in node.outputs]
     through = _through_loop if is_loop(node) else _through_branches
     if node.graph is op.graph:
         op.origin = node

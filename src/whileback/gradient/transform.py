@@ -144,6 +144,8 @@ def of_gradient(
     reduce: Literal["sum"] | None,
     quantized: Quantized,
     memory: Memory,
+    truncate: Truncate,
+    implicit: ImplicitLoops,
     loops: LoopOptions,
     opset: int | None,
     ir_version: int | None,
@@ -152,7 +154,16 @@ def of_gradient(
 
     For the other arguments see `gradient`.
     """
-    slopes = gradient(model, of, wrt, reduce=reduce, quantized=quantized, memory=memory)
+    slopes = gradient(
+        model,
+        of,
+        wrt,
+        reduce=reduce,
+        quantized=quantized,
+        memory=memory,
+        truncate=truncate,
+        implicit=implicit,
+    )
     known, wrt = names(slopes), listed(wrt)
     gradients = [known[name] for name in wrt]
     return Transform(slopes, gradients, wrt, quantized, loops, opset, ir_version)
@@ -250,9 +261,7 @@ class Transform:
         cotangents = dict(seeds)
         backward(self.op, list(self.model.graph), cotangents)
         self.add_targets()
-        for loop, residual in self.op.residuals.items():
-            name = f"{loop}_residual"
-            self.add_output(name, self.op.names.fresh(name), self._ours(residual))
+        self.add_residuals()
         for value in self.sources:
             self._add_gradient(value, cotangents.get(value))
         return self.finish()
@@ -262,6 +271,12 @@ class Transform:
         self.op.origin = None
         outputs = self.model.graph.outputs
         outputs.extend(value for value in self.targets if value not in outputs)
+
+    def add_residuals(self) -> None:
+        """Make outputs of the model of how well the equations of implicit loops are solved."""
+        for loop, residual in self.op.residuals.items():
+            name = f"{loop}_residual"
+            self.add_output(name, self.op.names.fresh(name), self._ours(residual))
 
     def _add_gradient(self, value: ir.Value, gradient: ir.Value | None) -> None:
         """Make the gradient of a value an output of the model."""
