@@ -284,7 +284,7 @@ def _like(op: GradientBuilder, value: ir.Value, suffix: str) -> ir.Value:
 def _name(op: GradientBuilder, new: ir.Value, value: ir.Value, suffix: str) -> ir.Value:
     new.name = op.names.fresh(f"{value.name}_{suffix}")
     new.type = op.cotangent_type(value)
-    new.shape = None if isinstance(value.type, ir.OptionalType) else value.shape
+    new.shape = value.shape
     return new
 
 

@@ -22,11 +22,12 @@ from whileback.gradient.memory.rewrite import LoopOptions, prepare_loops
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.registry import lookup
-from whileback.gradient.selection import listed, select
+from whileback.gradient.selection import listed, refuse_optionals, select
 from whileback.graph.cleanup import clean
 from whileback.graph.dims import given_symbols
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
+from whileback.graph.optionals import unwrap_optionals
 from whileback.graph.origin import is_new
 from whileback.graph.printing import dump
 from whileback.graph.scopes import is_standard, walk
@@ -221,6 +222,9 @@ class Transform:
         self._caps = (opset, ir_version)
         self._was_old = model.opset_imports.get("", OPSET) <= LAST_WITHOUT_OUTPUT_DTYPE
         self.model = normalize(model, needs_expansion=lambda node: lookup(node) is None)
+        refuse_optionals(self.model, of, "of")
+        refuse_optionals(self.model, wrt, "wrt")
+        unwrap_optionals(self.model.graph)
         expand_gradients(self.model)
         dump(self.model, "1-normalize")
         graph = self.model.graph

@@ -35,8 +35,7 @@ def if_(op: GradientBuilder, node: ir.Node, *received: ir.Value | None) -> Seque
     attributes = {"then_branch": gradients[0].graph, "else_branch": gradients[1].graph}
     results = op.emit("If", [node.inputs[0]], attributes, outputs=len(wanted))
     for value, result in zip(wanted, results, strict=True):
-        optional = isinstance(value.type, ir.OptionalType)
-        result.type, result.shape = op.cotangent_type(value), None if optional else value.shape
+        result.type, result.shape = op.cotangent_type(value), value.shape
     given = dict(zip(wanted, results, strict=True))
     return [None, *(given.get(value) for value in captured)]
 

@@ -11,7 +11,6 @@ from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.rules.controlflow.draws import draw, drawn_inside
 from whileback.graph.randomness import draws
 from whileback.graph.scopes import captures, definitions, is_standard, operands, subgraphs
-from whileback.graph.shapes import describe
 
 __all__ = ["PLAN", "Frames", "Plan", "choose_frames", "residuals"]
 
@@ -59,10 +58,8 @@ class _Chooser:
         given: set[ir.Value],
         varying: set[ir.Value],
         once: bool,
-        may_pad: bool,
     ) -> None:
         self.op = op
-        self.may_pad = may_pad
         self.surfaced = set(op.drawn.values())
         self.order = {node: index for index, node in enumerate(body)}
         self.inside = set(definitions(body))
@@ -101,14 +98,8 @@ class _Chooser:
             return [*self._drawn_for(node), *reversed(list(filter(None, operands(node))))]
         if drawn and value in self.varying:
             raise UnsupportedError(_cannot_keep_draws(value))
-        self._keep(value)
-        return []
-
-    def _keep(self, value: ir.Value) -> None:
-        is_hard = value in self.varying or not isinstance(value.type, ir.TensorType)
-        if (is_hard and not self.may_pad) or isinstance(value.type, ir.OptionalType):
-            raise UnsupportedError(_cannot_keep(value))
         self.kept[value] = None
+        return []
 
     def _is_drawn(self, node: ir.Node, value: ir.Value) -> bool:
         """Tell whether the value is what a node draws, or tells what is drawn inside of it."""
@@ -158,7 +149,6 @@ def choose_frames(
     varying: set[ir.Value],
     *,
     once: bool = True,
-    may_pad: bool = False,
 ) -> Frames:
     """Decide, for all that the way back reads, what is kept and what is computed again.
 
@@ -169,12 +159,11 @@ def choose_frames(
         given: values that the way back has anyway: the trip number, rows of scan inputs.
         varying: values whose shape changes from trip to trip; they cannot be stacked.
         once: whether what depends on captured values alone is computed again, once for all trips.
-        may_pad: whether what varies may be kept all the same, filled up to one size.
 
     Raises:
-        UnsupportedError: if a value that must be kept has no constant shape.
+        UnsupportedError: if the shape of what is drawn at random changes from trip to trip.
     """
-    chooser = _Chooser(op, body, given, varying, once, may_pad)
+    chooser = _Chooser(op, body, given, varying, once)
     for value in needed:
         chooser.obtain(value)
     again = sorted(chooser.again, key=lambda node: chooser.order[node])
@@ -203,12 +192,4 @@ def _cannot_keep_draws(value: ir.Value) -> str:
         f"Node '{node.name}' ({node.op_type}) draws random numbers inside a loop, and the way back "
         "cannot keep them, since their shape changes from trip to trip. Draw as many numbers in "
         "every trip, or draw before the loop and pass the numbers in."
-    )
-
-
-def _cannot_keep(value: ir.Value) -> str:
-    return (
-        f"The gradient needs value '{value.name}' ({describe(value)}) from every trip of a loop, "
-        "and an optional cannot be kept. Carry what is in it, and a boolean that tells whether it "
-        "counts."
     )

@@ -120,7 +120,7 @@ class _ReverseLoop:
         if plan is not None and plan.recompute:
             stacked = {scan.row for scan in view.scan_outputs if not (scan.axis or scan.reverse)}
             again |= {v for each in view.body for v in each.outputs if v not in stacked}
-        return choose_frames(self.op, view.body, rest, given, again, may_pad=True)
+        return choose_frames(self.op, view.body, rest, given, again)
 
     def _note(self, kept: list[ir.Value]) -> None:
         """Say at the forward loop what it keeps."""
