@@ -389,3 +389,34 @@ def test_what_is_not_there_is_missed_as_before() -> None:
         assert run(M=1, x=X, **seeds)["y"] == pytest.approx(np.sin(X))
         with pytest.raises(EngineError, match="an optional type OrtValue which contains no data"):
             run(M=0, x=X, **seeds)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 7])
+@pytest.mark.parametrize(
+    ("start", "carried", "returned"),
+    [
+        ("Optional(x)", "optional(float[2])", "float[2]"),
+        ("Identity(x)", "optional(float[2])", "float[2]"),
+        ("Optional(x)", "float[2]", "float[2]"),
+    ],
+)
+def test_loops_that_are_only_partly_of_optionals(
+    start: str, carried: str, returned: str, trips: int
+) -> None:
+    """ONNX Runtime 1.32 refuses these models, but not the gradients, which hold no optionals."""
+    text = f"""(int64 M, float[2] x) => (float[2] y) {{
+      start = {start}
+      last = Loop(M, , start)
+        <body = b (int64 i, bool c, {carried} t) => (bool go, {returned} u) {{
+        go = Identity(c)
+        v = OptionalGetElement(t)
+        w = Mul(v, x)
+        u = Sin(w)
+      }}>
+      y = OptionalGetElement(last)
+    }}"""
+    with pytest.raises(EngineError, match="TypeInferenceError"):
+        compile(parse(text))
+    inputs = {"M": np.array(trips), "x": X, "y_grad": np.float32([1, 2])}
+    expected, got = (compile(vjp(parse(each), "y", "x"))(inputs) for each in (ALWAYS, text))
+    assert all(np.array_equal(expected[name], got[name]) for name in ("y", "x_grad"))
