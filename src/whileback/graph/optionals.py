@@ -38,7 +38,7 @@ Fact = tuple[ir.Value, bool]
 
 
 def unwrap_optionals(graph: ir.Graph) -> None:
-    """Let a graph in normal form compute with what is in its optionals instead.
+    """Put what is in the optionals of a graph in normal form in their places: that has a gradient.
 
     Its outputs stay what they are, and so does the error where an optional without element is read.
     """
