@@ -208,8 +208,8 @@ def jacobian(
 
     A loop in the model goes over the elements: over those of `wrt`, forward, if they are known to
     be no more than those of `of`, else over those of `of`, backward, which runs the model's own
-    loops only once. For arguments and errors see `gradient`; of `of` any shape will do. Of residuals
-    of loops of `implicit`, there is the largest one.
+    loops only once. For arguments and errors see `gradient`; of `of` any shape will do. A loop of
+    `implicit` has the largest of its residuals for all elements.
 
     >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
     ...     squares (float[2] x) => (float[2] y) { y = Mul(x, x) }''')
