@@ -2,6 +2,7 @@
 
 There are no rules for it. A node's vjp is linear in the cotangents; its transpose, which is the
 gradient of that linear function, maps tangents of what the node reads to those of what it computes.
+What puts elements into places puts tangents there as well, so that a buffer is written as before.
 Loops and branches compute tangents beside their values, trip by trip: nothing is kept for them.
 """
 
@@ -35,6 +36,14 @@ Tangents = ChainMap[ir.Value, ir.Value]
 # What a node computes, and the tangents of that.
 Results = tuple[Sequence[ir.Value], Sequence[ir.Value | None]]
 
+# Operators that put elements of some of their inputs into places, and which inputs these are.
+_PLACING = {
+    "ScatterElements": (0, 2),
+    "ScatterND": (0, 2),
+    "TensorScatter": (0, 1),
+    "Where": (1, 2),
+}
+
 
 def in_turn(graph: ir.Graph, into: ir.Graph | None = None) -> Iterator[ir.Node]:
     """Yield the nodes of a graph, each put at the end of it, or of another one, before."""
@@ -67,6 +76,8 @@ def _advance(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
     """Return what the node computes, or what stands for it now, and the tangents of that."""
     if is_standard(node, *DEFAULT_ACTIVATIONS):
         return _through_steps(op, node, tangents)
+    if _places(node):
+        return _placed(op, node, tangents)
     if not (is_loop(node) or is_standard(node, "If")):
         return _transposed(op, node, tangents)
     if is_loop(node) and mark_of(node) is not None:
@@ -80,6 +91,23 @@ def _advance(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
     count = len(node.outputs)
     _, found = through(op, _copied(op, node, tangents), tangents)
     return node.outputs[:count], found
+
+
+def _places(node: ir.Node) -> bool:
+    """Tell whether a node puts elements into places, and adds nothing up there."""
+    reduction = node.attributes.get_string("reduction", "none")
+    return is_standard(node, *_PLACING) and reduction == "none"
+
+
+def _placed(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
+    """Put tangents where the node puts elements."""
+    op.origin = node
+    read = list(node.inputs)
+    for index in _PLACING[node.op_type]:
+        value = read[index]
+        assert value is not None
+        read[index] = _known(op, value, tangents)
+    return node.outputs, op.emit(node.op_type, read, dict(node.attributes))
 
 
 def _through_steps(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
