@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.controlflow.changes import in_other_form
 from whileback.gradient.rules.controlflow.draws import run_again, surface_draws
 from whileback.gradient.rules.controlflow.emission import emit_reverse_loop
 from whileback.gradient.rules.controlflow.frames import PLAN, Frames, Plan, choose_frames
@@ -105,7 +106,8 @@ class _ReverseLoop:
         self.undone = self._undone(rest)
         kept = [*self.frames.kept, *(value for undo in self.undone for value in undo.values)]
         self._note(kept)
-        hard = [value for value in self.frames.kept if value in self.varying]
+        self.varying |= shape_varies(view, set(op.drawn.values()))
+        hard = [value for value in kept if value in self.varying]
         self.packed = pack(op, view, [value for value in hard if is_sequence(value)])
         parts = [part for each in self.packed for part in each.parts]
         self.padded = pad(op, view, [v for v in (*hard, *parts) if not is_sequence(v)])
@@ -115,7 +117,9 @@ class _ReverseLoop:
     def _choose_frames(self, rest: list[ir.Value]) -> Frames:
         view, again = self.view, set(self.varying)
         given = {scan.row for scan in view.scan_inputs} | ({view.trip} if view.trip else set())
-        given.update(*(write.versions for write in self.body.buffers))
+        undone = set[ir.Value]().union(*(each.versions for each in self.body.undoable))
+        given |= undone
+        again |= in_other_form(view.body, undone)
         plan: Plan | None = view.node.meta.get(PLAN)
         if plan is not None and plan.recompute:
             stacked = {scan.row for scan in view.scan_outputs if not (scan.axis or scan.reverse)}
@@ -136,12 +140,12 @@ class _ReverseLoop:
         return [value for value in dict.fromkeys([*kept, *parts]) if value not in filled]
 
     def _undone(self, needed: list[ir.Value]) -> list[Undo]:
-        """Return how to undo writes to the buffers that are read on the way back."""
+        """Return how to undo what trips do to carried values that the way back reads."""
         read = set(needed).union(*(operands(node) for node in self.frames.again))
         return [
-            prepare_undo(self.op, self.view, write)
-            for write in self.body.buffers
-            if not read.isdisjoint(write.versions)
+            prepare_undo(self.op, self.view, change)
+            for change in self.body.undoable
+            if not read.isdisjoint(change.versions)
         ]
 
     @property
@@ -171,8 +175,10 @@ class _ReverseLoop:
         op.graph.extend(self.body.fixed)
         self._copy_forward_nodes(op)
         undone = [
-            undo.emit(self.body.op, self.body.like(undo.after, "row")) for undo in self.undone
+            undo.emit(self.body.op, self.body.like(undo.change.carry.output, "row"))
+            for undo in self.undone
         ]
+        self._unpad()
         staying = [*self.body.carried, *(state.input for state in undone)]
         known = take_out(op, self.graph, self._rows(op), staying)
         stacks = {value: row.stack for value, row in known.items() if row.is_in_order}
@@ -232,7 +238,8 @@ class _ReverseLoop:
         prune(self.graph)
         read = set(results)
         rows = [row for value, row in known.items() if value.uses() or value in read]
-        varies = any(carry.input in self.varying for carry in self.body.carries)
+        carried = [*self.body.carries, *(undo.change.carry for undo in self.undone)]
+        varies = any(carry.input in self.varying for carry in carried)
         varies |= any(is_sequence(value) for value in self.body.sums)
         return emit_reverse_loop(op, self.body.op, states, rows, written, self.count, varies)
 
@@ -294,7 +301,6 @@ class _ReverseLoop:
         put_first(self.graph, again)
         for old, new in replaced.items():
             replace_uses(old, new, users)
-        self._unpad()
 
     def _unpad(self) -> None:
         """Let the body make values out of rows in which they were filled up."""
