@@ -124,9 +124,10 @@ def _starts(op: Builder, view: LoopView, found: Source, depth: int) -> list[ir.V
     def first(inside: Builder) -> list[ir.Value]:
         return [found.first(inside, delay) for delay in range(1, depth + 1)]
 
-    if may_make_no_trip(view):
+    runs = _makes_trips(apart, view) if may_make_no_trip(view) else None
+    if runs is not None:
         zeros = _zeros(apart, found)
-        starts = list(apart.either(_makes_trips(apart, view), first, lambda _: [zeros] * depth))
+        starts = list(apart.either(runs, first, lambda _: [zeros] * depth))
         for start in starts:
             start.type, start.shape = zeros.type, zeros.shape
     else:
@@ -135,12 +136,15 @@ def _starts(op: Builder, view: LoopView, found: Source, depth: int) -> list[ir.V
     return starts
 
 
-def _makes_trips(op: Builder, view: LoopView) -> ir.Value:
+def _makes_trips(op: Builder, view: LoopView) -> ir.Value | None:
+    """Return whether the loop makes a trip; None if it always does."""
     if view.scan_inputs:
         return op.Greater(op.dim(view.scan_inputs[0].stack, view.scan_inputs[0].axis), 0)
-    conditions = [] if view.limit is None else [op.Greater(op.Reshape(view.limit, [1]), 0)]
-    conditions += [] if view.start is None else [op.Reshape(view.start, [1])]
-    return op.And(*conditions) if len(conditions) == 2 else conditions[0]
+    some = None if view.limit is None else op.Greater(op.Reshape(view.limit, [1]), 0)
+    if view.start is None:
+        return some
+    start = op.Reshape(view.start, [1])
+    return start if some is None else op.And(some, start)
 
 
 def _zeros(op: Builder, found: Source) -> ir.Value:

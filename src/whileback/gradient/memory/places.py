@@ -21,6 +21,8 @@ def known(value: ir.Value | None) -> int | None:
 def offset(view: LoopView, value: ir.Value) -> int | None:
     """Return what a value of a body has more than the number of the trip, if that is constant."""
     value = behind_identity(value)
+    if value.dtype not in (ir.DataType.INT64, ir.DataType.INT32):
+        return None
     if value is view.trip:
         return 0
     for carry in view.carries:

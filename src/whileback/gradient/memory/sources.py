@@ -13,7 +13,7 @@ from whileback.gradient.rules.controlflow.writes import Write, small_writes
 from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.builder import Builder
 from whileback.graph.scopes import Carry, LoopView, is_standard
-from whileback.graph.shapes import rank, same_dim, static_shape
+from whileback.graph.shapes import rank, same_dim, same_shape, static_shape
 
 __all__ = ["Source", "source"]
 
@@ -78,7 +78,7 @@ class Source:
         if self.axis is None:
             return self.part
         if self.node.op_type == "ScatterND":
-            extra = (rank(self.part) or 0) - self.rank + 1
+            extra = (rank(required(self.node, 1)) or 1) - 1
             return op.Squeeze(self.part, [*range(extra)]) if extra else self.part
         return op.Squeeze(self.part, [self.axis])
 
@@ -149,9 +149,15 @@ def source(view: LoopView, carry: Carry) -> Source | None:
         return None
     if is_standard(node, "Concat"):
         return _joined(carry, node)
-    if is_standard(node, "SequenceInsert") and static_shape(required(node, 1)) is not None:
-        return Source(carry, node, 0, required(node, 1), None, 0, None)
-    return None
+    return _inserted(carry, node) if is_standard(node, "SequenceInsert") else None
+
+
+def _inserted(carry: Carry, node: ir.Node) -> Source | None:
+    part, start = required(node, 1), behind_identity(carry.initial).producer()
+    is_empty = start is not None and is_standard(start, "SequenceEmpty")
+    if static_shape(part) is None or not (is_empty or same_shape(carry.initial, part)):
+        return None
+    return Source(carry, node, 0, part, None, 0, None)
 
 
 def _joined(carry: Carry, node: ir.Node) -> Source | None:

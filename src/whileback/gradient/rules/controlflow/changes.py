@@ -183,7 +183,7 @@ def _cut(node: ir.Node, after: ir.Value, _: ir.Value) -> Iterator[Step]:
     at_end = (known_ints(ends) or [0])[0] < 2**31 - 1
 
     def keep(op: Builder) -> Sequence[ir.Value]:
-        front = op.Slice(before, [0], starts, [axis])
+        front = op.Slice(before, [0], op.cast(starts, ir.DataType.INT64), [axis])
         end = op.Add(op.dim(front, axis), op.dim(after, axis))
         return [front] * at_front + ([op.Slice(before, end, [END], [axis])] if at_end else [])
 
@@ -224,8 +224,8 @@ def _erased(node: ir.Node, after: ir.Value, _: ir.Value) -> Iterator[Step]:
 
 def _place(op: Builder, sequence: ir.Value, position: ir.Value) -> ir.Value:
     """Return the number of a place that may be counted from the end."""
-    from_end = op.Add(position, op.cast(op.SequenceLength(sequence), position))
-    return op.Where(op.Less(position, 0), from_end, position)
+    place = op.cast(position, ir.DataType.INT64)
+    return op.Where(op.Less(place, 0), op.Add(place, op.SequenceLength(sequence)), place)
 
 
 _STEPS: dict[str, Callable[[ir.Node, ir.Value, ir.Value], Iterator[Step]]] = {

@@ -105,9 +105,9 @@ class _ReverseLoop:
         self.frames = self._choose_frames(rest)
         self.undone = self._undone(rest)
         kept = [*self.frames.kept, *(value for undo in self.undone for value in undo.values)]
-        self._note(kept)
         self.varying |= shape_varies(view, set(op.drawn.values()))
         hard = [value for value in kept if value in self.varying]
+        self._note(kept, hard)
         self.packed = pack(op, view, [value for value in hard if is_sequence(value)])
         parts = [part for each in self.packed for part in each.parts]
         self.padded = pad(op, view, [v for v in (*hard, *parts) if not is_sequence(v)])
@@ -126,12 +126,20 @@ class _ReverseLoop:
             again |= {v for each in view.body for v in each.outputs if v not in stacked}
         return choose_frames(self.op, view.body, rest, given, again)
 
-    def _note(self, kept: list[ir.Value]) -> None:
-        """Say at the forward loop what it keeps."""
+    def _note(self, kept: list[ir.Value], hard: list[ir.Value]) -> None:
+        """Say at the forward loop what it keeps, and what costs more than that."""
         plan: Plan | None = self.view.node.meta.get(PLAN)
-        if plan is not None:
-            text = ", ".join(f"{v.name} {describe(v)}" for v in kept) or "nothing"
-            self.view.node.metadata_props[MEMORY] = f"{plan.reason}; a trip keeps {text}"
+        if plan is None:
+            return
+        text = ", ".join(f"{v.name} {describe(v)}" for v in kept) or "nothing"
+        note = f"{plan.reason}; a trip keeps {text}"
+        if hard:
+            names = ", ".join(str(value.name) for value in hard)
+            note += f"; filled up to the largest of any trip: {names}"
+        if self.undone:
+            names = ", ".join(str(undo.change.carry.input.name) for undo in self.undone)
+            note += f"; not kept, but copied in every trip of the way back: {names}"
+        self.view.node.metadata_props[MEMORY] = note
 
     def _stacked(self, kept: list[ir.Value]) -> list[ir.Value]:
         """Return the values of the body that become rows of stacks."""
