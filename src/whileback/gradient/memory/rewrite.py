@@ -59,10 +59,14 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
     op = Builder(graph, names, shapes)
     every = [node for node in walk(graph) if is_loop(node)]
     mark_implicit(every, said.implicit)
-    every = [node if mark_of(node) else carry_rows(op, node) for node in reversed(every)][::-1]
     loops = [node for node in every if mark_of(node) is None]
     strategies: dict[ir.Node, Strategy] = _given(every, loops, said.memory, "memory")
     cuts = _given(every, loops, said.truncate, "truncate")
+    # Of a truncated loop the gradient tells what is carried, and how.
+    whole = [node for node in reversed(loops) if node not in cuts]
+    renewed = {node: carry_rows(op, node) for node in whole}
+    loops = [renewed.get(node, node) for node in loops]
+    strategies = {renewed.get(node, node): meant for node, meant in strategies.items()}
     capture_unchanged(op, loops)
     read_as_tensors(op, loops)
     for find in (writes, appends):
