@@ -25,7 +25,7 @@ Again = ir.Node | Change
 # Added to the cost of what had better not be done: to keep what was to be computed again, to fill
 # up what changes its shape, to take a sequence apart in every trip; and of what cannot be done.
 # Each is beyond all that less can cost, such as loops in loops in loops.
-ASKED_NOT_TO, FILLED_UP, TAKEN_APART, IMPOSSIBLE = (10**digits for digits in (30, 40, 50, 60))
+ASKED_NOT_TO, FILLED_UP, TAKEN_APART, IMPOSSIBLE = 10**30, 10**40, 10**50, 10**60
 
 
 @dataclass(frozen=True)
