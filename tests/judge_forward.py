@@ -17,6 +17,7 @@ from whileback.checking.truth import compile_exactly, widened
 from whileback.engines import compile
 from whileback.errors import WhilebackWarning
 from whileback.gradient import jvp, names, vjp
+from whileback.gradient.memory.marking import ImplicitLoops
 
 
 def assert_tangents(
@@ -28,6 +29,7 @@ def assert_tangents(
     opset: int = 21,
     seed: int = 0,
     kinks: bool = False,
+    implicit: ImplicitLoops = None,
 ) -> Arrays:
     """Assert that `whileback.gradient.jvp` is right for a model, and return the tangents.
 
@@ -44,12 +46,13 @@ def assert_tangents(
         opset: for a text without a header.
         seed: makes random values.
         kinks: whether the model may be at a point where it is not smooth.
+        implicit: loops of the model that iterate to a solution.
     """
     model = parse(model, opset) if isinstance(model, str) else model
     before = ir.to_proto(model).SerializeToString(deterministic=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WhilebackWarning)
-        pushed, pulled = jvp(model, of, wrt), vjp(model, of, wrt)
+        pushed, pulled = (each(model, of, wrt, implicit=implicit) for each in (jvp, vjp))
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before, "model was modified"
     _assert_form(model, pushed, of, wrt)
     point = Point(model, of, wrt, inputs or {}, np.random.default_rng(seed))
@@ -75,10 +78,13 @@ def _assert_form(model: ir.Model, pushed: ir.Model, of: Sequence[str], wrt: Sequ
     forward = [*own, *(name for name in dict.fromkeys(of) if name not in own)]
     outputs = [str(value.name) for value in pushed.graph.outputs]
     assert outputs[: len(forward)] == forward, f"{outputs} does not start with {forward}"
-    assert len(outputs) == len(forward) + len(of), f"{outputs} for {of}"
-    for name, output in zip(of, outputs[len(forward) :], strict=True):
+    tangents = outputs[-len(of) :]
+    for name, output in zip(of, tangents, strict=True):
         assert output.startswith(f"{name}_tangent"), output
-    assert set(names(pushed)) == {*of, *wrt}
+    residuals = set(outputs[len(forward) : -len(of)])
+    assert all("_residual" in name for name in residuals), residuals
+    known = names(pushed)
+    assert set(known) - {key for key, name in known.items() if name in residuals} == {*of, *wrt}
 
 
 def _tangents(pushed: ir.Model, point: Point, directions: Arrays) -> Arrays:

@@ -13,7 +13,9 @@ import onnx_ir as ir
 
 from whileback.api import AnyModel, Path, given_back, opened
 from whileback.gradient import directional, matrices
+from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.transform import Quantized
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp"]
@@ -26,6 +28,7 @@ def jvp(
     wrt: str | Sequence[str],
     *,
     quantized: Quantized = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -36,6 +39,7 @@ def jvp(
     wrt: str | Sequence[str],
     *,
     quantized: Quantized = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -46,6 +50,7 @@ def jvp(
     wrt: str | Sequence[str],
     *,
     quantized: Quantized = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -57,8 +62,9 @@ def jvp(
     each of `of`: how fast it changes as all of `wrt` move along their tangents.
 
     Loops compute tangents beside their values, trip by trip: memory does not grow with the number
-    of trips, so that there is no `memory=`. For the other arguments and errors see `gradient`; of
-    `of` any shape will do.
+    of trips, so that there is no `memory=`, and no `truncate=` either. For loops of `implicit`, the
+    tangent is that of the solution. For the other arguments and errors see `gradient`; of `of` any
+    shape will do.
 
     >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
     ...     squares (float[2] x) => (float[2] y) { y = Mul(x, x) }''')
@@ -72,6 +78,7 @@ def jvp(
         of,
         wrt,
         quantized=quantized,
+        implicit=implicit,
         opset=opset,
         ir_version=ir_version,
     )
@@ -87,6 +94,8 @@ def hvp(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -99,6 +108,8 @@ def hvp(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -111,6 +122,8 @@ def hvp(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -121,7 +134,9 @@ def hvp(
     one more output `<name>_hvp` for each: how fast its gradient changes as all of `wrt` move along
     their tangents. That takes a few times as long as the gradient, however large the Hessian.
     `names` knows the tangent of `x` as `x`, and `x_hvp`, which is the tangent of the gradient, by
-    the name of that. For arguments and errors see `gradient`.
+    the name of that. For arguments and errors see `gradient`: with `truncate`, values between which
+    no gradient flows count as constants; with `implicit`, there are residuals of the gradients and
+    of the products.
 
     >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
     ...     product (float x, float w) => (float y) { y = Mul(x, w) }''')
@@ -137,6 +152,8 @@ def hvp(
         reduce=reduce,
         quantized=quantized,
         memory=memory,
+        truncate=truncate,
+        implicit=implicit,
         opset=opset,
         ir_version=ir_version,
     )
@@ -151,6 +168,8 @@ def jacobian(
     *,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -162,6 +181,8 @@ def jacobian(
     *,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -173,6 +194,8 @@ def jacobian(
     *,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -185,7 +208,8 @@ def jacobian(
 
     A loop in the model goes over the elements: over those of `wrt`, forward, if they are known to
     be no more than those of `of`, else over those of `of`, backward, which runs the model's own
-    loops only once. For arguments and errors see `gradient`; of `of` any shape will do.
+    loops only once. For arguments and errors see `gradient`; of `of` any shape will do. A loop of
+    `implicit` has the largest of its residuals for all elements.
 
     >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
     ...     squares (float[2] x) => (float[2] y) { y = Mul(x, x) }''')
@@ -199,6 +223,8 @@ def jacobian(
         wrt,
         quantized=quantized,
         memory=memory,
+        truncate=truncate,
+        implicit=implicit,
         opset=opset,
         ir_version=ir_version,
     )
@@ -214,6 +240,8 @@ def hessian(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model: ...
@@ -226,6 +254,8 @@ def hessian(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -238,6 +268,8 @@ def hessian(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
     base_dir: Path | None = None,
@@ -262,6 +294,8 @@ def hessian(
         reduce=reduce,
         quantized=quantized,
         memory=memory,
+        truncate=truncate,
+        implicit=implicit,
         opset=opset,
         ir_version=ir_version,
     )

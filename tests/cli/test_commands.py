@@ -64,8 +64,20 @@ def test_nothing_is_kept_for_tangents(command: Command) -> None:
     words = ("power.onnx.txt", "--of", "y", "--wrt", "x", "-o", "d.onnx")
     result = command("jvp", *words, "--memory", "keep")
     assert result.err.splitlines()[-1] == "error: unrecognized argument: --memory"
+    result = command("jvp", *words, "--truncate", "1")
+    assert result.err.splitlines()[-1] == "error: unrecognized argument: --truncate"
     for name in ("vjp", "jacobian"):
         assert command(name, *words, "--memory", "recompute", "--force").status == 0
+
+
+@pytest.mark.parametrize("name", ["gradient", "vjp", "jvp", "hvp", "jacobian", "hessian"])
+def test_loops_that_are_truncated_or_iterate_to_a_solution(command: Command, name: str) -> None:
+    words = ["power.onnx.txt", "--of", "loss", "--wrt", "x", "-o", "d.onnx", "--force"]
+    assert command(name, *words, "--implicit", "y=y").status == 0
+    outputs = [value.name for value in onnx.load("d.onnx").graph.output]
+    assert any(str(output).endswith("_residual") for output in outputs)
+    if name != "jvp":
+        assert command(name, *words, "--truncate", "2").status == 0
 
 
 def test_reduce(command: Command) -> None:

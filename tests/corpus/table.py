@@ -41,8 +41,7 @@ taken apart into tensors.
 
 **Not differentiable** (n.d.): all gradients are zero, as the differences are, or the model rounds
 and whileback makes no zeros unasked; for the reasons given below. **Engine**: neither ONNX Runtime
-nor NumPy runs the model itself. **Limit**: whileback has no gradient yet and says so, for the
-reasons given below; no other model may be **refused**.
+nor NumPy runs the model itself. No model may be **wrong** or **refused**.
 
 *Second order* judges the gradients of the gradients, with respect to inputs and cotangents. *Opset
 9* to *opset 21* judge the models in these opsets, as far as they can be had there: the nodes as
@@ -61,7 +60,7 @@ def page(verdicts: Verdicts) -> str:
     lines += ["", "## Not differentiable", "", *_reasons(verdicts)]
     lines += ["", "## In NumPy", "", "Gradients that ONNX Runtime has no kernels for.", ""]
     lines += _listed(verdicts, "passed")
-    for status in ("engine", "limit", "wrong", "refused"):
+    for status in ("engine", "wrong", "refused"):
         lines += ["", f"## {status.capitalize()}", "", *_listed(verdicts, status)]
     return "\n".join(lines) + "\n"
 

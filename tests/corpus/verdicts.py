@@ -31,7 +31,7 @@ from whileback.graph.randomness import draws
 
 __all__ = ["Status", "Verdict", "cotangent", "judge"]
 
-Status = Literal["passed", "not differentiable", "engine", "limit", "wrong", "refused"]
+Status = Literal["passed", "not differentiable", "engine", "wrong", "refused"]
 Arrays = dict[str, Any]
 
 # How often other arguments are tried; once where only zeros are seen, which are mostly right.

@@ -162,6 +162,41 @@ def test_optionals_hold_what_they_are_made_of():
     both(model, x=np.float32([1, 2]))
 
 
+def test_sequences_without_elements():
+    model = build(
+        "(float[2] x, int64 n) => (seq(float[2]) s, seq(float[2]) t, seq(float[2]) u)",
+        """r = SequenceEmpty()
+        z = Constant<value = int64 {0}>()
+        s = Loop(n, , r) <body = b (int64 i, bool c, seq(float[2]) p) => (bool d, seq(float[2]) q) {
+            d = Identity(c)
+            q = SequenceInsert(p, x, z)
+        }>
+        t = SequenceMap(s) <body = m (float[2] a) => (float[2] e) { e = Mul(a, x) }>
+        u = SequenceMap(s, x, t) <body = k (float[2] a, float[2] e, float[2] g) => (float[2] h) {
+            f = Add(a, e)
+            h = Add(f, g)
+        }>""",
+    )
+    for n in (0, 1, 3):
+        x = np.float32([1, 2])
+        s, t, u = compile(model, "reference")(x=x, n=n).values()
+        for sequence, element in ((s, x), (t, x * x), (u, x + x + x * x)):
+            assert len(sequence) == n and all(np.array_equal(e, element) for e in sequence)
+
+
+@pytest.mark.parametrize("position", [-2, -1, 0, 1, 2])
+def test_where_elements_are_inserted(position):
+    model = build(
+        "(float x, int64 i) => (float[3] y)",
+        """m = Neg(x)
+        z = Exp(x)
+        s = SequenceConstruct(x, m)
+        t = SequenceInsert(s, z, i)
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(t)""",
+    )
+    both(model, x=np.float32(0.5), i=np.int64(position))
+
+
 def test_adam_leaves_the_types_of_several_tensors():
     signature = ", ".join(f"double {kind}{i}" for kind in "XGVH" for i in range(2))
     text = (

@@ -12,7 +12,7 @@ from tests.judge import parse
 from tests.judge_forward import assert_tangents
 
 from whileback.engines import compile
-from whileback.gradient import jvp
+from whileback.gradient import jvp, vjp
 from whileback.graph.scopes import LoopView, is_loop, loop_view, walk
 
 INPUTS = {"broadcast_unknown": {"x": [[1, 2, 3], [4, 5, 6]], "b": [7, 8, 9]}}
@@ -264,3 +264,77 @@ def test_numbers_drawn_in_a_loop_are_those_of_the_values() -> None:
     }"""
     outputs = compile(jvp(parse(model), ["y"], ["x"]))(n=5, x=[1, 2], x_tangent=[1, 2])
     np.testing.assert_array_equal(outputs["y"], outputs["y_tangent"])
+
+
+PLACING = {
+    "ScatterND": "y = ScatterND%s(x, i, u)",
+    "ScatterElements": "m = Expand(i, shape) y = ScatterElements%s(x, m, u)",
+}
+
+
+@pytest.mark.parametrize("wrt", [["x"], ["u"], ["x", "u"]])
+@pytest.mark.parametrize("reduction", ["", "none", "add", "mul", "max"])
+@pytest.mark.parametrize("operator", PLACING)
+def test_what_puts_rows_into_places(operator: str, reduction: str, wrt: list[str]) -> None:
+    attributes = f'<reduction = "{reduction}">' if reduction else ""
+    model = """(float[4,3] x, float[2,3] u) => (float[4,3] y) {
+      i = Constant<value = int64[2,1] {2, 0}>() shape = Constant<value_ints = [2, 3]>()
+      %s
+    }"""
+    assert_tangents(model % (PLACING[operator] % attributes), ["y"], wrt)
+
+
+@pytest.mark.parametrize("wrt", [["x"], ["u"], ["x", "u"]])
+def test_what_puts_rows_into_a_cache(wrt: list[str]) -> None:
+    model = """(float[2,4,3] x, float[2,2,3] u, int64[2] i) => (float[2,4,3] y)
+      { y = TensorScatter<mode = "circular", axis = 1>(x, u, i) }"""
+    assert_tangents(model, ["y"], wrt, {"i": [3, 0]}, opset=24)
+
+
+@pytest.mark.parametrize("wrt", [["a"], ["b"], ["a", "b"]])
+@pytest.mark.parametrize("other", ["float[3]", "float[2,1]", "float", "float[A,B]"])
+def test_what_chooses_among_values_of_other_shapes(other: str, wrt: list[str]) -> None:
+    for a, b in (("float[2,3]", other), (other, "float[2,3]")):
+        model = f"(bool[2,3] c, {a} a, {b} b) => (float[2,3] y) {{ y = Where(c, a, b) }}"
+        sizes = {n: np.ones((2, 1), np.float32) for n, t in (("a", a), ("b", b)) if "A" in t}
+        assert_tangents(model, ["y"], wrt, {"c": np.eye(2, 3) > 0, **sizes})
+
+
+def test_what_is_not_chosen_in_second_order() -> None:
+    model = """(float[3] x) => (float[3] y) {
+      zero = Constant<value = float {0.0}>()
+      some = Greater(x, zero)
+      l = Log(x)
+      y = Where(some, l, x)
+    }"""
+    pushed = jvp(parse(model), ["y"], ["x"])
+    for again in (jvp(pushed, ["y_tangent"], ["x"]), vjp(pushed, ["y_tangent"], ["x"])):
+        added = {str(value.name): np.ones(3, np.float32) for value in again.graph.inputs[2:]}
+        *_, second = compile(again)(x=[2, 0, -1], x_tangent=[3, 5, 7], **added).values()
+        assert second.tolist() == [-0.75, 0, 0]
+
+
+@pytest.mark.parametrize("trips", [0, 1, 7])
+def test_buffers_that_are_written_and_read(trips: int) -> None:
+    """Tangents are written to a buffer of theirs, as the rows are: one node for one."""
+    model = """(int64 n, float[3,2] b, float[2] x) => (float[2] y, float[3,2] e) {
+      size = Constant<value_int = 3>() place = Constant<value_ints = [1, 1]>()
+      whole = Constant<value_ints = [1, 2]>()
+      y, e = Loop(n, , x, b)
+        <body = body (int64 i, bool c, float[2] v, float[3,2] f)
+          => (bool go, float[2] u, float[3,2] g) {
+        go = Identity(c)
+        m = Mod(i, size)
+        old = Gather(f, m)
+        s = Add(v, old)
+        u = Sin(s)
+        row = Reshape(u, whole)
+        at = Reshape(m, place)
+        g = ScatterND(f, at, row)
+      }>
+    }"""
+    assert_tangents(model, ["y", "e"], ["b", "x"], {"n": trips})
+    (view,) = loops(jvp(parse(model), ["y", "e"], ["b", "x"]))
+    body = [node.op_type for node in view.body]
+    assert body.count("ScatterND") == 2
+    assert not {"ScatterElements", "Range", "Expand"}.intersection(body)

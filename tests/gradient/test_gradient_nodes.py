@@ -85,6 +85,21 @@ def test_through_a_loop() -> None:
     assert_right(text, "y", "dw", ["w"])
 
 
+def test_through_optionals() -> None:
+    text = """(double[2,2] w) => (double y, double[2,2] dw) {
+        three = Constant <value_int = 3> ()
+        o = Optional (w)
+        v = Loop (three, "", o) <body = b (int64 i, bool c, optional(double[2,2]) t)
+            => (bool d, optional(double[2,2]) r) {
+            d = Identity (c) u = OptionalGetElement (t)
+            p = MatMul (u, w) q = Tanh (p) r = Optional (q) }>
+        z = OptionalGetElement (v)
+        y = ReduceSum <keepdims = 0> (z)
+        dw = Gradient <xs = ["w"], y = "y"> (w)
+    }"""
+    assert_right(text, "y", "dw", ["w"])
+
+
 def test_at_other_values() -> None:
     """What is given twice counts as two values; y at the values themselves stays as it is."""
     model = parse("""(double[3] x, double[3] w) => (double y, double z, double[3] dz) {

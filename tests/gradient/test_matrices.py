@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,19 @@ def test_names_that_are_not_there() -> None:
             call(parse(WIDE), "z", "x")
         with pytest.raises(ArgumentError, match=r"^wrt= names 'z', but the main graph"):
             call(parse(WIDE), "y", "z")
+
+
+@pytest.mark.filterwarnings("ignore::whileback.errors.WhilebackWarning")
+@pytest.mark.parametrize("name", [n for n in MODELS if "loop" in n or "scan" in n or "if" in n])
+def test_both_ways_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns, which are computed forward, and rows, which are computed backward."""
+    text, of, wrt = MODELS[name]
+    model = parse(text)
+    feeds = Point(model, of, wrt, INPUTS.get(name, {}), np.random.default_rng(0)).feeds
+    runs, matrices = [], sys.modules[jacobian.__module__]
+    for forward in (True, False):
+        monkeypatch.setattr(matrices, "_goes_forward", lambda _, way=forward: way)
+        full = jacobian(model, of, wrt)
+        runs.append(compile_exactly(full, feeds)(widened(feeds)))
+    for key, rows in runs[1].items():
+        np.testing.assert_allclose(runs[0][key], rows, rtol=1e-9, atol=1e-12, err_msg=key)

@@ -194,26 +194,17 @@ def test_a_scalar_of_shape_one_is_a_scalar() -> None:
     assert compile(gradient(model, of="y", wrt="x"))(x=[[3.0]])["x_grad"].tolist() == [[6.0]]
 
 
-def test_optionals_that_outlive_a_trip_are_refused_with_what_to_do() -> None:
-    text = """(int64 M, float[2] x) => (float[2] y) {
-      start = Optional(x)
-      last = Loop(M, , start)
-        <body = b (int64 i, bool c, optional(float[2]) t) => (bool go, optional(float[2]) u) {
-        go = Identity(c)
-        v = OptionalGetElement(t)
-        w = Sin(v)
-        u = Optional(w)
-      }>
-      y = OptionalGetElement(last)
-    }"""
-    with pytest.raises(NoGradientError) as caught:
-        vjp(parse(text), "y", "x")
-    assert str(caught.value) == (
-        "The gradient meets optionals that outlive a trip of a loop:\n"
-        "  loop 'Loop' carries 't' (Optional(Tensor(FLOAT)))\n"
-        "Their cotangents would be carried from trip to trip, which is not done. Carry what is in "
-        "them, and a boolean that tells whether it counts."
-    )
+@pytest.mark.parametrize("of", ["o", "p"])
+def test_optionals_have_no_gradients_themselves(of: str) -> None:
+    text = "(float x) => (float y, optional(float) p) "
+    text += "{ o = Optional(x) y = OptionalGetElement(o) p = Optional(y) }"
+    for argument, given in (("of", (of, "x")), ("wrt", ("y", of))):
+        with pytest.raises(ArgumentError) as caught:
+            vjp(parse(text), *given)
+        assert str(caught.value) == (
+            f"{argument}= names '{of}', which is Optional(Tensor(FLOAT)): only FLOAT, DOUBLE, "
+            "FLOAT16 and BFLOAT16 tensors have gradients. Name another value."
+        )
 
 
 @pytest.mark.parametrize("names", [3, ["x", 3], None])

@@ -7,7 +7,7 @@ from tests.judge import parse
 
 from whileback.graph.containers import is_sequence
 from whileback.graph.normalize import normalize
-from whileback.graph.scopes import walk
+from whileback.graph.scopes import definitions, walk, walk_graphs
 from whileback.graph.shapes import describe
 
 
@@ -22,6 +22,23 @@ def inferred(body: str, inputs: str = "float[B,3] x, float[2,3] z, int64 i") -> 
             text = None if value.shape is None else f"[{shown}]"
             found[str(value.name)] = text if is_sequence(value) else describe(value)
     return found
+
+
+def test_elements_declared_to_be_scalars_may_be_anything() -> None:
+    model = normalize(
+        parse(
+            """(int64 M, seq(float) x, float[2] z) => (float[2] y) {
+              start = Optional<type = seq(float)>()
+              s = Loop(M, , x) <body = b (int64 i, bool c, seq(float) p) => (bool d, seq(float) q) {
+                d = Identity(c)
+                q = SequenceInsert(p, z)
+              }>
+              y = SequenceAt(s, M)
+            }"""
+        )
+    )
+    values = [value for graph in walk_graphs(model.graph) for value in definitions(graph)]
+    assert [value.shape for value in values if is_sequence(value)] == [None] * 5
 
 
 @pytest.mark.parametrize(

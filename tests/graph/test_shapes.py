@@ -199,3 +199,13 @@ def test_a_rank_that_is_declared_too_low_is_refused() -> None:
         "Node 'MatMul/grad/MatMul' (MatMul) is not valid: an input has too few axes. Correct the "
         "model: its runtime would refuse it too."
     )
+
+
+@pytest.mark.parametrize("number, to, name", [(200, 3, "INT8"), (-1, 13, "UINT64")])
+def test_constants_that_are_cast_to_a_type_without_such_numbers(
+    number: int, to: int, name: str
+) -> None:
+    shapes = inferred(f"""(float[2] x) => (float[2] y) {{
+      c = Constant<value_ints = [{number}]>() a = Cast<to = {to}>(c) y = Identity(x)
+    }}""")
+    assert shapes["a"] == f"{name}[1]"

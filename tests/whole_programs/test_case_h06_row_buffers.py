@@ -112,7 +112,7 @@ def is_long(value: ir.Value) -> bool:
 @pytest.mark.parametrize(
     ("case", "forward", "back"),
     [
-        ("read", ("Gather",), ()),
+        ("read", ("Gather",), ("Gather",)),
         ("written", (), ()),
         ("ring", ("Gather", "ScatterND"), ("ScatterND", "GatherND", "ScatterND", "Add")),
     ],

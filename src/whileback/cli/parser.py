@@ -95,8 +95,9 @@ def _add_derivatives(subparsers: _Subparsers[_Parser]) -> None:
             parser.add_argument(
                 "--reduce", choices=["sum"], help="differentiate the sum of all elements"
             )
-        if name in ("gradient", "vjp"):
-            _add_ways_back(parser)
+        if name != "jvp":  # which keeps all trips together
+            _add_truncation(parser)
+        _add_solutions(parser)
         _add_output(parser)
         parser.set_defaults(command=getattr(commands, name))
 
@@ -108,7 +109,8 @@ def _add_check(subparsers: _Subparsers[_Parser]) -> None:
     parser.add_argument(
         "inputs", nargs="*", default=[], metavar="NAME=VALUE", help=f"{_INPUTS}; else random"
     )
-    _add_ways_back(parser)
+    _add_truncation(parser)
+    _add_solutions(parser)
     parser.add_argument("--seed", type=int, default=0, help="makes the random values (default: 0)")
     parser.set_defaults(command=commands.check)
 
@@ -186,7 +188,7 @@ def _add_values(parser: argparse.ArgumentParser, memory: bool = True) -> None:
     _add_net_options(parser)
 
 
-def _add_ways_back(parser: argparse.ArgumentParser) -> None:
+def _add_truncation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--truncate",
         action="append",
@@ -194,6 +196,9 @@ def _add_ways_back(parser: argparse.ArgumentParser) -> None:
         metavar="[LOOP=]TRIPS",
         help="carry no cotangent over more trips of a loop than that",
     )
+
+
+def _add_solutions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--implicit",
         action="append",

@@ -133,6 +133,18 @@ class Scan(_WithBody):
         return stacks
 
 
+class SequenceMap(_WithBody):
+    """`SequenceMap` over any number of elements, whose body reads values of the outer scopes."""
+
+    def _run(self, *inputs: Any, context: dict[str, Any], **_: Any) -> tuple[list[Any], ...]:
+        rows = [
+            self.trip(context, [X[index] if isinstance(X, list) else X for X in inputs])
+            for index in range(len(inputs[0]))
+        ]
+        columns = zip(*rows, strict=True) if rows else ([] for _ in self.body.output_names)
+        return tuple(map(list, columns))
+
+
 class Adam(op_adam.Adam):
     """`Adam` for any number of tensors, each in its own type."""
 
@@ -229,6 +241,16 @@ class Pad(OpRun):
         return (np.pad(kept, widths, constant_values=fill),)
 
 
+class SequenceInsert(OpRun):
+    """`SequenceInsert`, into a sequence without elements as well."""
+
+    def _run(self, S: list[Any], T: Any, position: Any = None) -> tuple[list[Any]]:
+        place = len(S) if position is None else int(position)
+        result = list(S)
+        result.insert(place, T)
+        return (result,)
+
+
 def _axes(attributes: dict[str, Any], side: str, count: int) -> tuple[list[int], list[int]]:
     """Return the axis and the direction of each scan input or output."""
     axes = attributes.get(f"scan_{side}_axes") or [0] * count
@@ -236,4 +258,16 @@ def _axes(attributes: dict[str, Any], side: str, count: int) -> tuple[list[int],
     return axes, directions
 
 
-_OWN = [Adam, Det, FlexAttention, GatherElements, Loop, OneHot, Optional, Pad, Scan]
+_OWN = [
+    Adam,
+    Det,
+    FlexAttention,
+    GatherElements,
+    Loop,
+    OneHot,
+    Optional,
+    Pad,
+    Scan,
+    SequenceInsert,
+    SequenceMap,
+]

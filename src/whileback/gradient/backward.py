@@ -72,12 +72,9 @@ def backward_apart(
 def note_shape(graph: ir.Graph, gradient: ir.Value, value: ir.Value) -> None:
     """Give a gradient or a tangent the shape of its value, where inference did not find that.
 
-    One that is handed into a branch from outside has it only where the branch is taken, and that
-    of an optional only where there is something in it.
+    One that is handed into a branch from outside has it only where the branch is taken.
     """
     if value.shape is None or gradient.graph is not graph or gradient.is_graph_input():
-        return
-    if isinstance(value.type, ir.OptionalType):
         return
     shape = without_names(value.shape) if is_sequence(value) else value.shape
     if gradient.shape is None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
-import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.activity import Values
 from whileback.gradient.masking import masked
 from whileback.graph.builder import Builder, Operand
-from whileback.graph.containers import content, is_sequence, mapped
+from whileback.graph.containers import is_sequence, mapped
 from whileback.graph.names import Names
 from whileback.graph.shapes import NARROW, Shapes
 
@@ -61,6 +60,18 @@ class GradientBuilder(Builder):
         (total,) = super().emit(op_type, read, attributes, outputs, domain)
         return (self.cast(total, data),)
 
+    def inside(self, name: str) -> Self:
+        """Return a builder for a new graph; how well equations are solved there, it notes apart."""
+        builder = super().inside(name)
+        builder.residuals = {}
+        return builder
+
+    def within(self, graph: ir.Graph) -> Self:
+        """Return a builder for a body or a branch that is there; see `inside`."""
+        builder = super().within(graph)
+        builder.residuals = {}
+        return builder
+
     def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """Return the sum of two cotangents of one value; those of sequences are sequences."""
         if not is_sequence(a):
@@ -75,36 +86,18 @@ class GradientBuilder(Builder):
         return total
 
     def zeros_like(self, value: ir.Value, dtype: ir.DataType | None = None) -> ir.Value:
-        """Return zeros as the cotangent of a value: for a sequence, a sequence of zeros.
-
-        The cotangent of an optional is that of its content; of one without, it is empty.
-        """
-        if isinstance(value.type, ir.OptionalType):
-            return self.either(
-                self.OptionalHasElement(value),
-                lambda op: [op.zeros_like(op.OptionalGetElement(value))],
-                lambda op: [op.nothing(value)],
-            )[0]
+        """Return zeros as the cotangent of a value: for a sequence, a sequence of zeros."""
         if is_sequence(value):
             return mapped(self, [value], lambda op, x: op.zeros_like(x), "zeros")
         narrow = dtype is None and value.dtype in NARROW
         return super().zeros_like(value, ir.DataType.FLOAT if narrow else dtype)
 
-    def nothing(self, value: ir.Value) -> ir.Value:
-        """Return the cotangent of an optional without content."""
-        type_ = self.cotangent_type(value)
-        dtype = ir.DataType.FLOAT if type_ is None else type_.dtype
-        if is_sequence(value):
-            return self.SequenceEmpty(dtype=int(dtype))
-        return self.constant(np.zeros(0), dtype)
-
     def cotangent_type(self, value: ir.Value) -> ir.TypeProtocol | None:
         """Return the type of the value's cotangent.
 
-        For an optional that is the type of its content, and for whole numbers, to which something
-        was rounded, FLOAT.
+        For whole numbers, to which something was rounded, that is FLOAT.
         """
-        type_ = content(value.type)
+        type_ = value.type
         if type_ is None or type_.dtype not in NARROW:
             return type_
         tensor = ir.TensorType(ir.DataType.FLOAT)

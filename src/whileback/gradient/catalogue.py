@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.gradient_nodes import GRADIENT, expand_gradients
 from whileback.gradient.registry import Entry, entries
 from whileback.graph.definitions.table import definitions
+from whileback.graph.optionals import unwrap_optionals
 from whileback.graph.scopes import STANDARD_DOMAINS
 
 __all__ = ["Coverage", "Status", "catalogue", "find"]
@@ -22,6 +23,12 @@ __all__ = ["Coverage", "Status", "catalogue", "find"]
 Key = tuple[str, str]
 Status = Literal["rule", "expansion", "not differentiable", "none yet"]
 _PACKAGE = Path(__file__).parents[2]
+# What takes the places of these operators before a model is differentiated.
+_REPLACED: Mapping[Key, Callable[..., None]] = {
+    GRADIENT: expand_gradients,
+    ("", "Optional"): unwrap_optionals,
+    ("", "OptionalGetElement"): unwrap_optionals,
+}
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,8 @@ def _coverage(
 ) -> Coverage:
     if key in rules:
         return _registered_coverage(operator, rules[key])
-    if key in definitions() or key == GRADIENT:
-        define = definitions().get(key, expand_gradients)
+    if key in definitions() or key in _REPLACED:
+        define = definitions().get(key) or _REPLACED[key]
         return Coverage(operator, "expansion", _location(define), inspect.getdoc(define) or "")
     # The stubs of onnx lack both.
     schema: Any = schemas[key]

@@ -10,8 +10,7 @@ from whileback.errors import NoGradientError
 from whileback.gradient.activity import Values
 from whileback.gradient.registry import lookup
 from whileback.graph.definitions.table import UNDEFINED
-from whileback.graph.scopes import captures, is_loop, loop_view, subgraphs
-from whileback.graph.shapes import describe
+from whileback.graph.scopes import subgraphs
 
 __all__ = ["check_coverage"]
 
@@ -26,7 +25,7 @@ def check_coverage(model: ir.Model, active: Values, quantized: bool = False) -> 
 
     Raises:
         NoGradientError: lists every such operator with its nodes and their paths; or else all that
-            round, or every optional whose cotangent a loop would have to carry.
+            round.
     """
     missing: dict[str, list[str]] = {}
     reasons: list[str] = []
@@ -44,7 +43,6 @@ def check_coverage(model: ir.Model, active: Values, quantized: bool = False) -> 
         raise NoGradientError("\n".join([_missing(missing), *reasons]))
     if rounding:
         raise NoGradientError(_rounding(rounding))
-    _refuse_optionals_in_loops(model, active)
 
 
 def _paths(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Node]]:
@@ -53,28 +51,6 @@ def _paths(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Node]]:
         yield path, node
         for inner in subgraphs(node):
             yield from _paths(inner, f"{path}/")
-
-
-def _refuse_optionals_in_loops(model: ir.Model, active: Values) -> None:
-    found = []
-    for path, node in _paths(model.graph, ""):
-        if not is_loop(node):
-            continue
-        view = loop_view(node)
-        values = {carry.input: "carries" for carry in view.carries}
-        values |= dict.fromkeys(captures(view.body), "reads")
-        found += [
-            f"  loop '{path}' {verb} '{value.name}' ({describe(value)})"
-            for value, verb in values.items()
-            if value in active and isinstance(value.type, ir.OptionalType)
-        ]
-    if found:
-        raise NoGradientError(
-            "The gradient meets optionals that outlive a trip of a loop:\n"
-            + "\n".join(found)
-            + "\nTheir cotangents would be carried from trip to trip, which is not done. Carry "
-            "what is in them, and a boolean that tells whether it counts."
-        )
 
 
 def _identifier(model: ir.Model, node: ir.Node) -> str:

@@ -11,8 +11,10 @@ import onnx_ir as ir
 
 from whileback.errors import WhilebackWarning
 from whileback.gradient.forward import forward, in_turn
+from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.rewrite import LoopOptions
 from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.selection import listed, select
 from whileback.gradient.transform import Quantized, Transform, collector_paused, of_gradient
 
@@ -26,6 +28,7 @@ def jvp(
     wrt: str | Sequence[str],
     *,
     quantized: Quantized = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
@@ -36,7 +39,7 @@ def jvp(
     For arguments and errors see `whileback.jvp`.
     """
     outputs = [f"{name}_tangent" for name in listed(of)]
-    loops = LoopOptions("keep")
+    loops = LoopOptions("keep", implicit=implicit)
     work = Transform(model, listed(of), listed(wrt), quantized, loops, opset, ir_version)
     for value in work.targets:
         if value not in work.op.active:
@@ -57,6 +60,8 @@ def hvp(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
@@ -72,6 +77,8 @@ def hvp(
         reduce=reduce,
         quantized=quantized,
         memory=memory,
+        truncate=truncate,
+        implicit=implicit,
         loops=LoopOptions("keep"),
         opset=opset,
         ir_version=ir_version,
@@ -92,6 +99,7 @@ def _push(work: Transform, outputs: Sequence[str]) -> ir.Model:
     # Loops may have given values in the place of others, of the same names.
     work.targets = select(work.model, of, "of")
     work.add_targets()
+    work.add_residuals()
     for value, output in zip(work.targets, outputs, strict=True):
         tangent = tangents[value] if value in tangents else op.zeros_like(value)
         is_free = tangent.producer() is not None and not tangent.is_graph_output()

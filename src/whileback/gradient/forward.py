@@ -2,6 +2,7 @@
 
 There are no rules for it. A node's vjp is linear in the cotangents; its transpose, which is the
 gradient of that linear function, maps tangents of what the node reads to those of what it computes.
+What puts elements into places puts tangents there as well, so that a buffer is written as before.
 Loops and branches compute tangents beside their values, trip by trip: nothing is kept for them.
 """
 
@@ -17,11 +18,15 @@ import onnx_ir as ir
 from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, apply_rule, backward, note_shape
 from whileback.gradient.builder import GradientBuilder
+from whileback.gradient.rules.controlflow.implicit import mark_of
+from whileback.gradient.rules.rnn.activations import activations
+from whileback.gradient.solutions import ImplicitTangents
 from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.loops import More, extend_loop
 from whileback.graph.moving import taken_out
 from whileback.graph.origin import ORIGIN, source
+from whileback.graph.recurrent import DEFAULT_ACTIVATIONS, step_by_step
 from whileback.graph.scopes import branches, is_loop, is_standard, loop_view, operands
 from whileback.graph.shapes import same_shape
 
@@ -31,11 +36,19 @@ Tangents = ChainMap[ir.Value, ir.Value]
 # What a node computes, and the tangents of that.
 Results = tuple[Sequence[ir.Value], Sequence[ir.Value | None]]
 
+# Operators that put elements of some of their inputs into places, and which inputs these are.
+_PLACING = {
+    "ScatterElements": (0, 2),
+    "ScatterND": (0, 2),
+    "TensorScatter": (0, 1),
+    "Where": (1, 2),
+}
 
-def in_turn(graph: ir.Graph) -> Iterator[ir.Node]:
-    """Yield the nodes of a graph, each put back at its end, behind what was emitted before."""
+
+def in_turn(graph: ir.Graph, into: ir.Graph | None = None) -> Iterator[ir.Node]:
+    """Yield the nodes of a graph, each put at the end of it, or of another one, before."""
     for node in taken_out(graph):
-        graph.append(node)
+        (graph if into is None else into).append(node)
         yield node
 
 
@@ -61,8 +74,16 @@ def forward(op: GradientBuilder, nodes: Iterable[ir.Node], tangents: Tangents) -
 
 def _advance(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
     """Return what the node computes, or what stands for it now, and the tangents of that."""
+    if is_standard(node, *DEFAULT_ACTIVATIONS):
+        return _through_steps(op, node, tangents)
+    if _places(node):
+        return _placed(op, node, tangents)
     if not (is_loop(node) or is_standard(node, "If")):
         return _transposed(op, node, tangents)
+    if is_loop(node) and mark_of(node) is not None:
+        op.origin = node
+        moved = ImplicitTangents(op, loop_view(node), tangents, forward).emit()
+        return node.outputs, [moved.get(value) for value in node.outputs]
     through = _through_loop if is_loop(node) else _through_branches
     if node.graph is op.graph:
         op.origin = node
@@ -72,6 +93,55 @@ def _advance(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
     return node.outputs[:count], found
 
 
+def _places(node: ir.Node) -> bool:
+    """Tell whether a node puts elements into places, and adds nothing up there."""
+    reduction = node.attributes.get_string("reduction", "none")
+    return is_standard(node, *_PLACING) and reduction == "none"
+
+
+def _placed(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
+    """Put tangents where the node puts elements."""
+    op.origin = node
+    read = list(node.inputs)
+    for index in _PLACING[node.op_type]:
+        value = read[index]
+        assert value is not None
+        read[index] = _known(op, value, tangents)
+    return node.outputs, op.emit(node.op_type, read, dict(node.attributes))
+
+
+def _through_steps(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> Results:
+    """Let a loop over the steps of an RNN, a GRU or an LSTM compute the tangents.
+
+    The operator itself goes on computing the values.
+    """
+    apart = op.inside("steps")
+    apart.origin = node
+    results = step_by_step(apart, node, [each.value for each in activations(node)])
+    emitted = list(apart.graph)
+    _note_active(op, emitted, node.inputs, dict(zip(node.outputs, results, strict=False)), tangents)
+    inner = tangents.new_child({})
+    forward(op, in_turn(apart.graph, op.graph), inner)
+    return node.outputs, [inner.get(value) for value in results[: len(node.outputs)]]
+
+
+def _note_active(
+    op: GradientBuilder,
+    nodes: Sequence[ir.Node],
+    read: Iterable[ir.Value | None],
+    again: ValueMap,
+    tangents: Tangents,
+) -> None:
+    """Note which values are active in nodes that compute again what others compute.
+
+    These are what depends on what has tangents, of what is `read`, and reaches what stands for
+    values that are active; `again` tells what stands for which.
+    """
+    found = dependents(nodes, [v for v in read if v is not None and v in tangents])
+    wanted = [new for old, new in again.items() if old in op.active and new in found]
+    op.active.update(reaching(nodes, wanted, found))
+
+
 def _copied(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> ir.Node:
     """Return a copy of a node of another graph, of which is active what has tangents now."""
     replaced: ValueMap = {}
@@ -79,9 +149,7 @@ def _copied(op: GradientBuilder, node: ir.Node, tangents: Tangents) -> ir.Node:
     again.metadata_props[ORIGIN] = source(node)
     op.graph.append(again)
     op.origin = again
-    found = dependents([again], [v for v in operands(again) if v is not None and v in tangents])
-    wanted = [new for old, new in replaced.items() if old in op.active and new in found]
-    op.active.update(reaching([again], wanted, found))
+    _note_active(op, [again], operands(again), replaced, tangents)
     return again
 
 
@@ -244,7 +312,7 @@ def _like(op: GradientBuilder, value: ir.Value, suffix: str) -> ir.Value:
 def _name(op: GradientBuilder, new: ir.Value, value: ir.Value, suffix: str) -> ir.Value:
     new.name = op.names.fresh(f"{value.name}_{suffix}")
     new.type = op.cotangent_type(value)
-    new.shape = None if isinstance(value.type, ir.OptionalType) else value.shape
+    new.shape = value.shape
     return new
 
 

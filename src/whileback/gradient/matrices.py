@@ -15,8 +15,10 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.forward import forward
+from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.rewrite import LoopOptions
 from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.selection import listed
 from whileback.gradient.transform import (
     Quantized,
@@ -44,6 +46,8 @@ def jacobian(
     *,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
@@ -53,7 +57,7 @@ def jacobian(
     each y of `of` and each x of `wrt`, of the shape of y followed by that of x. For arguments and
     errors see `whileback.jacobian`.
     """
-    loops = LoopOptions(memory)
+    loops = LoopOptions(memory, truncate, implicit)
     work = Transform(model, listed(of), listed(wrt), quantized, loops, opset, ir_version)
     for value in work.sources:
         if value not in work.op.active:
@@ -71,6 +75,8 @@ def hessian(
     reduce: Literal["sum"] | None = None,
     quantized: Quantized = None,
     memory: Memory = None,
+    truncate: Truncate = None,
+    implicit: ImplicitLoops = None,
     opset: int | None = None,
     ir_version: int | None = None,
 ) -> ir.Model:
@@ -86,6 +92,8 @@ def hessian(
         reduce=reduce,
         quantized=quantized,
         memory=memory,
+        truncate=truncate,
+        implicit=implicit,
         loops=LoopOptions(),
         opset=opset,
         ir_version=ir_version,
@@ -104,6 +112,7 @@ def _run(work: Transform, outputs: dict[str, str]) -> ir.Model:
     else:
         blocks = [block for y in targets for block in _rows(work.op, nodes, y, sources)]
     work.add_targets()
+    work.add_residuals()
     for (key, name), block in zip(outputs.items(), blocks, strict=True):
         (result,) = work.op.own([block])
         work.add_output(key, work.op.names.fresh(name), result)
@@ -175,11 +184,29 @@ def _for_each_element(op: GradientBuilder, value: ir.Value, derive: Derive) -> S
     count = op.Size(value)
     hit = inside.cast(inside.Equal(op.Range(0, count, 1), trip), value)
     results = derive(inside, inside.reshape(hit, value))
-    _take_out_fixed(op, inside.graph, {trip})
-    inside.graph.inputs.extend([trip, proceed])
-    inside.graph.outputs.extend([proceed, *inside.own(results)])
+    before, worst, after = _worst_residuals(op, inside)
+    _take_out_fixed(op, inside.graph, {trip, *worst})
+    inside.graph.inputs.extend([trip, proceed, *worst])
+    inside.graph.outputs.extend([proceed, *inside.own([*after, *results])])
     prune(inside.graph)
-    return op.emit("Loop", [count, True], {"body": inside.graph}, outputs=len(results))
+    found = op.emit(
+        "Loop", [count, True, *before], {"body": inside.graph}, outputs=len(worst) + len(results)
+    )
+    op.residuals.update(zip(inside.residuals, found, strict=False))
+    return found[len(worst) :]
+
+
+def _worst_residuals(
+    op: GradientBuilder, inside: GradientBuilder
+) -> tuple[list[ir.Value], list[ir.Value], list[ir.Value]]:
+    """Return the largest residual of each implicit loop: before a loop, before and after a trip."""
+    before, worst, after = list[ir.Value](), list[ir.Value](), list[ir.Value]()
+    for loop, residual in inside.residuals.items():
+        assert residual.dtype is not None
+        before.append(op.residuals.get(loop) or op.constant(0, residual.dtype))
+        worst.append(op.new_scalar("residual", residual.dtype))
+        after.append(inside.Max(worst[-1], residual))
+    return before, worst, after
 
 
 def _take_out_fixed(op: GradientBuilder, body: ir.Graph, changing: set[ir.Value]) -> None:

@@ -11,7 +11,7 @@ from whileback.errors import ArgumentError, nearest
 from whileback.graph.scopes import definitions, subgraphs, walk
 from whileback.graph.shapes import FLOATS, describe
 
-__all__ = ["listed", "select"]
+__all__ = ["listed", "refuse_optionals", "select"]
 
 
 def listed(names: str | Sequence[str]) -> list[str]:
@@ -52,12 +52,26 @@ def select(model: ir.Model, names: Sequence[str], argument: str) -> list[ir.Valu
             raise ArgumentError(_unknown(model, name, argument, list(known)))
         value = known[name]
         if value.dtype not in FLOATS or not isinstance(value.type, ir.TensorType):
-            raise ArgumentError(
-                f"{argument}= names '{name}', which is {describe(value)}: only FLOAT, DOUBLE, "
-                "FLOAT16 and BFLOAT16 tensors have gradients. Name another value."
-            )
+            raise ArgumentError(_without_gradient(value, argument))
         found.append(value)
     return found
+
+
+def refuse_optionals(model: ir.Model, names: Sequence[str], argument: str) -> None:
+    """Refuse optionals of these names: what is in them is about to take their places.
+
+    Raises: ArgumentError.
+    """
+    for value in definitions(model.graph):
+        if value.name in names and isinstance(value.type, ir.OptionalType):
+            raise ArgumentError(_without_gradient(value, argument))
+
+
+def _without_gradient(value: ir.Value, argument: str) -> str:
+    return (
+        f"{argument}= names '{value.name}', which is {describe(value)}: only FLOAT, DOUBLE, "
+        "FLOAT16 and BFLOAT16 tensors have gradients. Name another value."
+    )
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -22,11 +22,12 @@ from whileback.gradient.memory.rewrite import LoopOptions, prepare_loops
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.registry import lookup
-from whileback.gradient.selection import listed, select
+from whileback.gradient.selection import listed, refuse_optionals, select
 from whileback.graph.cleanup import clean
 from whileback.graph.dims import given_symbols
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
+from whileback.graph.optionals import unwrap_optionals
 from whileback.graph.origin import is_new
 from whileback.graph.printing import dump
 from whileback.graph.scopes import is_standard, walk
@@ -144,6 +145,8 @@ def of_gradient(
     reduce: Literal["sum"] | None,
     quantized: Quantized,
     memory: Memory,
+    truncate: Truncate,
+    implicit: ImplicitLoops,
     loops: LoopOptions,
     opset: int | None,
     ir_version: int | None,
@@ -152,7 +155,16 @@ def of_gradient(
 
     For the other arguments see `gradient`.
     """
-    slopes = gradient(model, of, wrt, reduce=reduce, quantized=quantized, memory=memory)
+    slopes = gradient(
+        model,
+        of,
+        wrt,
+        reduce=reduce,
+        quantized=quantized,
+        memory=memory,
+        truncate=truncate,
+        implicit=implicit,
+    )
     known, wrt = names(slopes), listed(wrt)
     gradients = [known[name] for name in wrt]
     return Transform(slopes, gradients, wrt, quantized, loops, opset, ir_version)
@@ -210,6 +222,9 @@ class Transform:
         self._caps = (opset, ir_version)
         self._was_old = model.opset_imports.get("", OPSET) <= LAST_WITHOUT_OUTPUT_DTYPE
         self.model = normalize(model, needs_expansion=lambda node: lookup(node) is None)
+        refuse_optionals(self.model, of, "of")
+        refuse_optionals(self.model, wrt, "wrt")
+        unwrap_optionals(self.model.graph)
         expand_gradients(self.model)
         dump(self.model, "1-normalize")
         graph = self.model.graph
@@ -250,9 +265,7 @@ class Transform:
         cotangents = dict(seeds)
         backward(self.op, list(self.model.graph), cotangents)
         self.add_targets()
-        for loop, residual in self.op.residuals.items():
-            name = f"{loop}_residual"
-            self.add_output(name, self.op.names.fresh(name), self._ours(residual))
+        self.add_residuals()
         for value in self.sources:
             self._add_gradient(value, cotangents.get(value))
         return self.finish()
@@ -262,6 +275,12 @@ class Transform:
         self.op.origin = None
         outputs = self.model.graph.outputs
         outputs.extend(value for value in self.targets if value not in outputs)
+
+    def add_residuals(self) -> None:
+        """Make outputs of the model of how well the equations of implicit loops are solved."""
+        for loop, residual in self.op.residuals.items():
+            name = f"{loop}_residual"
+            self.add_output(name, self.op.names.fresh(name), self._ours(residual))
 
     def _add_gradient(self, value: ir.Value, gradient: ir.Value | None) -> None:
         """Make the gradient of a value an output of the model."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from whileback.graph.dims import prefer, same_dim, without_axis
-from whileback.graph.scopes import is_standard
+from whileback.graph.scopes import definitions, is_standard, walk_graphs
 
 if TYPE_CHECKING:
     from whileback.graph.builder import Builder
@@ -23,6 +23,7 @@ __all__ = [
     "content",
     "element_of",
     "element_type",
+    "forget_scalar_elements",
     "is_sequence",
     "mapped",
     "start_map",
@@ -84,6 +85,27 @@ def element_of(op: Builder, sequence: ir.Value) -> ir.Value:
 def element_type(sequence: ir.Value) -> ir.TypeProtocol | None:
     """Return the type of the elements of a sequence, if it is known."""
     return sequence.type.elem_type if isinstance(sequence.type, ir.SequenceType) else None
+
+
+def forget_scalar_elements(graph: ir.Graph) -> None:
+    """Forget where a graph declares that the elements of sequences are scalars.
+
+    Models of ONNX's own say so of tensors of any rank, and runtimes do not look.
+    """
+    for each in walk_graphs(graph):
+        for value in definitions(each):
+            if is_sequence(value) and _is_scalar(value.shape):
+                value.shape = None
+        for node in each:
+            held = node.attributes.get("type") if is_standard(node, "Optional") else None
+            if held is not None and _is_scalar(held.value.shape):
+                type_ = held.value.type
+                if isinstance(type_, ir.SequenceType):
+                    node.attributes.add(ir.AttrTypeProto("type", ir.TypeAndShape(type_, None)))
+
+
+def _is_scalar(shape: ir.Shape | None) -> bool:
+    return shape is not None and not len(shape)
 
 
 def start_map(

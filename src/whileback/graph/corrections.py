@@ -60,7 +60,8 @@ def sizes_limited(context: Any) -> Iterator[None]:
     """Let the inference of one operator make up only so many sizes as a tensor can have.
 
     It makes one up for each element of a list of integers, even if these are a billion numbers of
-    rows. What it has found before that is right.
+    rows. What it has found before that is right. So it is if constants are cast to a type that
+    has no such numbers, and cannot be sizes.
     """
     left = iter(range(MOST_AXES))
     make = context.new_symbolic_dim
@@ -74,7 +75,7 @@ def sizes_limited(context: Any) -> Iterator[None]:
     context.new_symbolic_dim = limited
     try:
         yield
-    except _TooManySizesError:
+    except (_TooManySizesError, OverflowError):
         pass
     finally:
         context.new_symbolic_dim = make

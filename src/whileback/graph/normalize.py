@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
+from whileback.graph.containers import forget_scalar_elements
 from whileback.graph.dims import plain_symbols
 from whileback.graph.expansion import expand_graph
 from whileback.graph.flatten import flatten
@@ -73,6 +74,7 @@ def normalize(
     graph = flat.graph
     graph.opset_imports.update(imports)
     plain_symbols(graph)
+    forget_scalar_elements(graph)
     _settle(graph, flat.constants, target)
     if needs_expansion is not None:
         while (constants := expand_graph(graph, target, needs_expansion)) is not None:

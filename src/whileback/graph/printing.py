@@ -105,8 +105,8 @@ def _nodes(graph: ir.Graph | ir.Function, named: set[str]) -> Iterator[str]:
             continue
         results = ", ".join(_typed(value) for value in node.outputs if value.name)
         yield f"{results} = {_operator(node)}({_arguments(node)}){_comment(node, named)}"
-        if MEMORY in node.metadata_props:
-            yield f"  # {node.metadata_props[MEMORY]}"
+        for line in node.metadata_props.get(MEMORY, "").splitlines():
+            yield f"  # {line}"
         for attribute in node.attributes.values():
             for inner in _graphs(attribute):
                 yield f"  {attribute.name}{_signature(inner)}"

@@ -165,7 +165,8 @@ def test_loops_that_end_when_they_are_done(least: float, trips: int) -> None:
 
 
 STAYING = {
-    "read": "k = Unsqueeze(i, zero) y = Gather(A, i) w = Add(y, u) Z = ScatterND(A, k, w)",
+    "read": """k = Unsqueeze(i, zero) m = Mod(i, three) y = Gather(A, m) w = Add(y, u)
+        Z = ScatterND(A, k, w)""",
     "read after it is written": """k = Unsqueeze(i, zero) Z = ScatterND(A, k, u)
         y = ReduceSum(Z)""",
     "added to": 'k = Reshape(i, one) Z = ScatterND<reduction = "add">(A, k, r)',

@@ -10,7 +10,6 @@ from tests.judge import parse
 from whileback import budget, show
 from whileback.errors import ArgumentError
 from whileback.gradient import vjp
-from whileback.gradient.memory.strategies import size_text
 
 LOOP = """(int64 M, float[SIZE] x) => (float[SIZE] y) {
   y = Loop(M, , x) <body = b (int64 i, bool c, float[SIZE] v) => (bool d, float[SIZE] u) {
@@ -23,10 +22,15 @@ COUNTED = LOOP.replace("int64 M, ", "").replace(
 )
 
 
-def notes(text: str, memory: Any = None) -> list[str]:
+CARRIED = "carried into the trip"
+# The row of u alone is enough: to compute it again takes one of v.
+RESULT = "computing it again would need v"
+
+
+def notes(text: str, memory: Any = None) -> str:
     """Return what the text of a gradient says about the memory of its loops."""
     lines = map(str.strip, show(vjp(parse(text), "y", "x", memory=memory)).splitlines())
-    return [line for line in lines if line.startswith("# ")]
+    return "\n".join(line for line in lines if line.startswith("# ")) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -35,38 +39,43 @@ def notes(text: str, memory: Any = None) -> list[str]:
         (
             LOOP.replace("SIZE", "4"),
             None,
-            "# keep: the number of trips is known only when it runs; a trip keeps u FLOAT[4]",
+            "# keep: the number of trips is known only when it runs; a trip keeps 16 B:\n"
+            f"#   u FLOAT[4], 16 B: {RESULT} FLOAT[4]\n",
         ),
         (
             COUNTED.replace("SIZE", "N"),
             None,
-            "# keep: the sizes in its body are known only when it runs; a trip keeps u FLOAT[N]",
+            "# keep: the sizes in its body are known only when it runs; a trip keeps:\n"
+            f"#   u FLOAT[N]: {RESULT} FLOAT[N]\n",
         ),
         (
             COUNTED.replace("SIZE", "1024"),
             None,
-            "# keep: it computes at most 3.9 MB in 1000 trips; a trip keeps u FLOAT[1024]",
+            "# keep: it computes at most 3.9 MB in 1000 trips; a trip keeps 4.0 KB:\n"
+            f"#   u FLOAT[1024], 4.0 KB: {RESULT} FLOAT[1024]\n",
         ),
         (
             COUNTED.replace("SIZE", "1048576"),
             None,
-            "# checkpoint: it computes at most 3.9 GB in 1000 trips; a trip keeps "
-            "v_1 FLOAT[1048576]",
+            "# checkpoint: it computes at most 3.9 GB in 1000 trips; a trip keeps 4.0 MB:\n"
+            f"#   v_1 FLOAT[1048576], 4.0 MB: {CARRIED}\n",
         ),
         (
             LOOP.replace("SIZE", "4"),
             "recompute",
-            "# recompute, as asked for; a trip keeps v FLOAT[4]",
+            f"# recompute, as asked for; a trip keeps 16 B:\n#   v FLOAT[4], 16 B: {CARRIED}\n",
         ),
         (
             COUNTED.replace("SIZE", "4"),
             {"y": budget(frames=100)},
-            "# checkpoint: 64 frames at a time for 1000 trips; a trip keeps v_1 FLOAT[4]",
+            "# checkpoint: 64 frames at a time for 1000 trips; a trip keeps 16 B:\n"
+            f"#   v_1 FLOAT[4], 16 B: {CARRIED}\n",
         ),
         (
             LOOP.replace("SIZE", "4"),
             {"Loop": budget(frames=1000, trips=1000)},
-            "# keep: 1000 frames at a time for 1000 trips; a trip keeps u FLOAT[4]",
+            "# keep: 1000 frames at a time for 1000 trips; a trip keeps 16 B:\n"
+            f"#   u FLOAT[4], 16 B: {RESULT} FLOAT[4]\n",
         ),
     ],
 )
@@ -120,13 +129,3 @@ def test_budgets_are_whole_numbers(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError) as error:
         budget(**arguments)
     assert str(error.value) == f"budget({name}={number!r}): give a whole number from 1 on."
-
-
-def test_sizes_are_told_in_their_units() -> None:
-    assert [size_text(n) for n in (0, 1023, 1024, 2**30, 3 * 2**40)] == [
-        "0 B",
-        "1023 B",
-        "1.0 KB",
-        "1.0 GB",
-        "3.0 TB",
-    ]

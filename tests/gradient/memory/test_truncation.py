@@ -171,7 +171,7 @@ def test_only_the_last_segment_is_kept() -> None:
     )
     model = vjp(parse(text), "y", "w", truncate=10)
     before, last = [loop_view(node) for node in model.graph if node.op_type == "Loop"]
-    assert (len(before.scan_outputs), len(last.scan_outputs)) == (1, 3)
+    assert (len(before.scan_outputs), len(last.scan_outputs)) == (1, 2)
     assert known_ints(last.limit) == [10]
     assert [is_loop(node) for node in walk(model.graph)].count(True) == 4
 

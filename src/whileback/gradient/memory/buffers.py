@@ -36,9 +36,8 @@ class _Late:
         """The node that writes to it."""
         return self.write.node
 
-    @property
-    def rows(self) -> list[ir.Value]:
-        """The places, and what is written there."""
+    def rows(self, _: Builder) -> list[ir.Value]:
+        """Return the places, and what is written there."""
         return [self.write.indices, self.write.updates]
 
     def result(self, op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:

@@ -31,9 +31,8 @@ class Late(Protocol):
     def node(self) -> ir.Node:
         """The only node that reads it."""
 
-    @property
-    def rows(self) -> list[ir.Value]:
-        """What else the node reads of a trip."""
+    def rows(self, op: Builder) -> list[ir.Value]:
+        """Return what else the node reads of a trip."""
 
     def result(self, op: Builder, stacks: Sequence[ir.Value]) -> ir.Value:
         """Emit the value after the loop, from the stacks of these."""
@@ -73,7 +72,7 @@ def is_read(
 def _put_off(op: Builder, view: LoopView, late: Late) -> None:
     """Put in the place of a carried value stacks of what is done to it."""
     body = op.within(view.body)
-    stacks = [stack_of(op, view, row) for row in body.own(late.rows)]
+    stacks = [stack_of(op, view, row) for row in body.own(late.rows(body))]
     replace_carry(op, view, late.carry, "written", lambda op: late.result(op, stacks))
     # What asks for the size after the node finds it before the loop.
     late.node.outputs[0].replace_all_uses_with(late.carry.initial)

@@ -13,7 +13,9 @@ from whileback.gradient.builder import GradientBuilder
 from whileback.gradient.memory.appends import appends
 from whileback.gradient.memory.buffers import writes
 from whileback.gradient.memory.counting import count_ahead
+from whileback.gradient.memory.delayed import carry_rows
 from whileback.gradient.memory.late import put_off
+from whileback.gradient.memory.lists import read_as_tensors
 from whileback.gradient.memory.marking import ImplicitLoops, mark_implicit
 from whileback.gradient.memory.naming import by_loop
 from whileback.gradient.memory.segments import emit_segments
@@ -54,13 +56,19 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
         ArgumentError: an unknown strategy or loop, or a budget that cannot be kept.
         UnsupportedError: a loop that cannot be split into segments.
     """
+    op = Builder(graph, names, shapes)
     every = [node for node in walk(graph) if is_loop(node)]
     mark_implicit(every, said.implicit)
     loops = [node for node in every if mark_of(node) is None]
     strategies: dict[ir.Node, Strategy] = _given(every, loops, said.memory, "memory")
     cuts = _given(every, loops, said.truncate, "truncate")
-    op = Builder(graph, names, shapes)
+    # Of a truncated loop the gradient tells what is carried, and how.
+    whole = [node for node in reversed(loops) if node not in cuts]
+    renewed = {node: carry_rows(op, node) for node in whole}
+    loops = [renewed.get(node, node) for node in loops]
+    strategies = {renewed.get(node, node): meant for node, meant in strategies.items()}
     capture_unchanged(op, loops)
+    read_as_tensors(op, loops)
     for find in (writes, appends):
         put_off(op, loops, find)
     # Inner loops first: an outer one may be copied.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 from typing import Literal, get_args
 
 from whileback.errors import ArgumentError
+from whileback.gradient.rules.controlflow.costs import known_bytes, size_text
 from whileback.gradient.rules.controlflow.frames import Plan
 from whileback.gradient.rules.controlflow.trips import runs_to_the_limit
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import LoopView
-from whileback.graph.shapes import static_shape
 
-__all__ = ["Budget", "Memory", "Strategy", "budget", "known_trips", "plan", "size_text"]
+__all__ = ["Budget", "Memory", "Strategy", "budget", "known_trips", "plan"]
 
 # What is kept of a loop before the default turns from keeping all to checkpoints.
 LIMIT = 2**30
@@ -122,18 +122,5 @@ def known_trips(view: LoopView) -> int | None:
 
 def _bytes_per_trip(view: LoopView) -> int | None:
     """Return how much a trip computes, if all sizes are known."""
-    total = 0
-    for value in (value for node in view.body for value in node.outputs):
-        shape = static_shape(value)
-        if shape is None or value.dtype is None:
-            return None
-        total += ceil(prod(shape) * value.dtype.itemsize)
-    return total
-
-
-def size_text(count: float) -> str:
-    """Return a number of bytes as text, such as `4.0 KB`."""
-    units = ["B", "KB", "MB", "GB", "TB"]
-    while count >= 1024 and len(units) > 1:
-        count, units = count / 1024, units[1:]
-    return f"{count:.0f} B" if units[0] == "B" else f"{count:.1f} {units[0]}"
+    sizes = [known_bytes(value) for node in view.body for value in node.outputs]
+    return None if None in sizes else sum(filter(None, sizes))

@@ -5,7 +5,6 @@ import pytest
 from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
-from whileback.errors import UnsupportedError
 from whileback.gradient import vjp
 from whileback.graph.scopes import walk
 
@@ -269,25 +268,3 @@ def test_many_trips() -> None:
         slope *= np.cos(value)
         value = np.sin(value)
     assert got["x_grad"] == pytest.approx(slope)
-
-
-def test_an_optional_that_the_gradient_needs_is_refused_by_name() -> None:
-    text = """(int64 M, float[2] x, float[2] k) => (float[2] y) {
-      start = Optional(k)
-      y, last = Loop(M, , x, start)
-        <body = b (int64 i, bool c, float[2] v, optional(float[2]) t)
-          => (bool go, float[2] w, optional(float[2]) u) {
-        go = Identity(c)
-        full = OptionalHasElement(t)
-        w = If(full) <
-          then_branch = p () => (float[2] p1) { a = OptionalGetElement(t) p1 = Mul(v, a) },
-          else_branch = q () => (float[2] q1) { q1 = Sin(v) }>
-        u = Optional(k)
-      }>
-    }"""
-    with pytest.raises(UnsupportedError) as caught:
-        vjp(parse(text), ["y"], ["x"])
-    assert str(caught.value) == (
-        "The gradient needs value 't' (Optional(Tensor(FLOAT))) from every trip of a loop, and an "
-        "optional cannot be kept. Carry what is in it, and a boolean that tells whether it counts."
-    )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from tests.judge import assert_gradient
+from tests.judge_forward import assert_tangents
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 INPUTS = {"RNN": "XWRBnh", "GRU": "XWRBnh", "LSTM": "XWRBnhcP"}
@@ -95,6 +96,37 @@ def judge(
         options: as in `layer`, and `kinks` and `seed` of the judge.
     """
     settings = {key: options.pop(key) for key in ("kinks", "seed") if key in options}
+    assert_gradient(
+        *_question(operator, given, attributes, lengths, options),
+        second_order=second_order,
+        elements=6,
+        directions=2,
+        **settings,
+    )
+
+
+def judge_tangents(
+    operator: str,
+    given: str = "Bhc",
+    attributes: str = "",
+    *,
+    lengths: list[int] | None = None,
+    kinks: bool = False,
+    **options: Any,
+) -> None:
+    """Judge the tangents of all outputs of a layer; for the arguments see `judge`."""
+    question = _question(operator, given, attributes, lengths, options)
+    assert_tangents(*question, kinks=kinks)
+
+
+def _question(
+    operator: str,
+    given: str,
+    attributes: str,
+    lengths: list[int] | None,
+    options: dict[str, Any],
+) -> tuple[str, list[str], list[str], dict[str, Any]]:
+    """Return a layer's text, what is differentiated, with respect to what, and inputs."""
     given += "" if lengths is None else "n"
     text = layer(operator, given, attributes, **options)
     used = [name for name in INPUTS[operator] if name in "XWR" + given]
@@ -106,13 +138,5 @@ def judge(
     elif options.get("kind") == "symbols":
         inputs["X"] = np.random.default_rng(5).normal(size=(STEPS, BATCH, FEATURES))
         inputs["X"] = inputs["X"].astype(np.float32)
-    assert_gradient(
-        text,
-        options.get("outputs", "").split() or OUTPUTS[operator],
-        [name for name in used if name != "n"],
-        inputs,
-        second_order=second_order,
-        elements=6,
-        directions=2,
-        **settings,
-    )
+    of = options.get("outputs", "").split() or OUTPUTS[operator]
+    return text, of, [name for name in used if name != "n"], inputs

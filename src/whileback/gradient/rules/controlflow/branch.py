@@ -10,6 +10,7 @@ from whileback.gradient.backward import GradientBuilder, backward
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.controlflow.draws import run_again
 from whileback.gradient.rules.controlflow.frames import choose_frames, residuals
+from whileback.gradient.rules.controlflow.prices import Terms
 from whileback.gradient.rules.controlflow.tape import add_branch_output, replace_uses
 from whileback.graph.cleanup import prune
 from whileback.graph.copying import ValueMap
@@ -35,8 +36,7 @@ def if_(op: GradientBuilder, node: ir.Node, *received: ir.Value | None) -> Seque
     attributes = {"then_branch": gradients[0].graph, "else_branch": gradients[1].graph}
     results = op.emit("If", [node.inputs[0]], attributes, outputs=len(wanted))
     for value, result in zip(wanted, results, strict=True):
-        optional = isinstance(value.type, ir.OptionalType)
-        result.type, result.shape = op.cotangent_type(value), None if optional else value.shape
+        result.type, result.shape = op.cotangent_type(value), value.shape
     given = dict(zip(wanted, results, strict=True))
     return [None, *(given.get(value) for value in captured)]
 
@@ -74,7 +74,7 @@ def _obtain_residuals(
     inside = list(definitions(branch))
     replaced: ValueMap = {value: op.drawn[value] for value in inside if value in op.drawn}
     computed = set(inside) if op.in_loop else set()
-    frames = choose_frames(op, branch, needed, set(replaced), computed, once=False)
+    frames = choose_frames(op, branch, needed, Terms(set(replaced), varying=computed, once=False))
     copies = [copy for each in frames.again for copy in run_again(op, each, replaced)]
     put_first(gradient, copies)
     for value in frames.kept:

@@ -1,30 +1,23 @@
-"""What a trip keeps for its reverse trip: a row of the tape for as few values as possible."""
+"""What a trip keeps for its reverse trip, and what is computed again: whatever costs least."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from whileback.errors import UnsupportedError
 from whileback.gradient.backward import GradientBuilder
-from whileback.gradient.rules.controlflow.draws import draw, drawn_inside
-from whileback.graph.randomness import draws
-from whileback.graph.scopes import captures, definitions, is_standard, operands, subgraphs
-from whileback.graph.shapes import describe
+from whileback.gradient.rules.controlflow.changes import Change
+from whileback.gradient.rules.controlflow.choice import cheapest
+from whileback.gradient.rules.controlflow.prices import IMPOSSIBLE, Prices, Terms
+from whileback.gradient.rules.controlflow.reasons import reason
+from whileback.graph.scopes import captures, definitions
 
 __all__ = ["PLAN", "Frames", "Plan", "choose_frames", "residuals"]
 
 # Where a loop's node has its `Plan`, among its `meta`.
 PLAN = "whileback.plan"
-
-# One pass over memory or less: cheaper to do again than to keep.
-CHEAP = frozenset(
-    "Abs Add And Cast Equal Greater GreaterOrEqual Identity Less LessOrEqual Mul Neg Not Or "
-    "Relu Reshape Sign Squeeze Sub Unsqueeze Where Xor".split()
-)
-# The longest row of them that is done again rather than keep what it ends in.
-CHAIN = 4
 
 
 def residuals(gradient: ir.Graph, forward: ir.Graph) -> list[ir.Value]:
@@ -42,123 +35,25 @@ class Plan:
     reason: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Frames:
-    """How each value that the way back reads is had: kept, computed again, or the next row."""
+    """How the way back has the values that it reads.
 
-    kept: list[ir.Value] = field(default_factory=list)
-    again: list[ir.Node] = field(default_factory=list)
-    outside: list[ir.Node] = field(default_factory=list)
+    Attributes:
+        kept: values to keep, and why.
+        again: nodes that run again in every trip back.
+        outside: nodes that run again once.
+        undone: changes of carried values to undo.
+    """
 
-
-class _Chooser:
-    def __init__(
-        self,
-        op: GradientBuilder,
-        body: ir.Graph,
-        given: set[ir.Value],
-        varying: set[ir.Value],
-        once: bool,
-        may_pad: bool,
-    ) -> None:
-        self.op = op
-        self.may_pad = may_pad
-        self.surfaced = set(op.drawn.values())
-        self.order = {node: index for index, node in enumerate(body)}
-        self.inside = set(definitions(body))
-        self.given = given
-        self.varying = varying
-        self.kept: dict[ir.Value, None] = {}
-        self.again: set[ir.Node] = set()
-        self.invariant = self._invariant_nodes(body) if once else set()
-        self.bound = _bound_to_containers(body)
-
-    def _invariant_nodes(self, body: ir.Graph) -> set[ir.Node]:
-        found: set[ir.Node] = set()
-        fixed = set(body.initializers.values()) - set(body.inputs)
-        for node in body:
-            read = [value for value in operands(node) if value is not None]
-            if all(v not in self.inside or v in fixed for v in read) and not draws(node):
-                found.add(node)
-                fixed.update(node.outputs)
-        return found
-
-    def obtain(self, value: ir.Value) -> None:
-        """Decide how the way back gets the value, and what it takes to compute it again."""
-        pending = [value]
-        while pending:
-            pending += self._decide(pending.pop())
-
-    def _decide(self, value: ir.Value) -> list[ir.Value]:
-        """Decide on one value; return those that are needed for it."""
-        node = value.producer()
-        if self._at_hand(value) or (node is None and not value.is_graph_input()):
-            return []
-        is_tensor = isinstance(value.type, ir.TensorType)
-        drawn = node is not None and self._is_drawn(node, value)
-        if node is not None and not drawn and (self._is_again(node, value) or not is_tensor):
-            self.again.add(node)
-            return [*self._drawn_for(node), *reversed(list(filter(None, operands(node))))]
-        if drawn and value in self.varying:
-            raise UnsupportedError(_cannot_keep_draws(value))
-        self._keep(value)
-        return []
-
-    def _keep(self, value: ir.Value) -> None:
-        is_hard = value in self.varying or not isinstance(value.type, ir.TensorType)
-        if (is_hard and not self.may_pad) or isinstance(value.type, ir.OptionalType):
-            raise UnsupportedError(_cannot_keep(value))
-        self.kept[value] = None
-
-    def _is_drawn(self, node: ir.Node, value: ir.Value) -> bool:
-        """Tell whether the value is what a node draws, or tells what is drawn inside of it."""
-        own = draws(node) and not subgraphs(node)
-        return value in self.surfaced or (own and value is draw(self.op, node))
-
-    def _drawn_for(self, node: ir.Node) -> list[ir.Value]:
-        """Return the values that a node, which draws, needs in order not to draw again."""
-        if not draws(node):
-            return []
-        if not subgraphs(node):
-            return [draw(self.op, node)]
-        drawn = drawn_inside(self.op, node)
-        if drawn is None:
-            raise UnsupportedError(_cannot_keep_draws(node.outputs[0]))
-        return drawn
-
-    def _is_again(self, node: ir.Node, value: ir.Value) -> bool:
-        if node in self.bound:
-            return False
-        return node in self.invariant or value in self.varying or self._is_cheap(node, CHAIN)
-
-    def _is_cheap(self, node: ir.Node, chain: int) -> bool:
-        """Tell whether at most so many cheap nodes in a row lead here from what is at hand."""
-        if not chain or not is_standard(node, *CHEAP):
-            return False
-        return all(
-            value is None
-            or self._at_hand(value)
-            or ((source := value.producer()) is not None and self._is_cheap(source, chain - 1))
-            for value in node.inputs
-        )
-
-    def _at_hand(self, value: ir.Value) -> bool:
-        """Tell whether the way back has the value without keeping more."""
-        if value not in self.inside or value in self.given or value in self.kept:
-            return True
-        node = value.producer()
-        return node in self.again and not self._is_drawn(node, value)
+    kept: dict[ir.Value, str]
+    again: list[ir.Node]
+    outside: list[ir.Node]
+    undone: list[Change]
 
 
 def choose_frames(
-    op: GradientBuilder,
-    body: ir.Graph,
-    needed: list[ir.Value],
-    given: set[ir.Value],
-    varying: set[ir.Value],
-    *,
-    once: bool = True,
-    may_pad: bool = False,
+    op: GradientBuilder, body: ir.Graph, needed: list[ir.Value], terms: Terms
 ) -> Frames:
     """Decide, for all that the way back reads, what is kept and what is computed again.
 
@@ -166,49 +61,38 @@ def choose_frames(
         op: knows what is drawn.
         body: the forward body.
         needed: its values that the backward body reads, in forward order.
-        given: values that the way back has anyway: the trip number, rows of scan inputs.
-        varying: values whose shape changes from trip to trip; they cannot be stacked.
-        once: whether what depends on captured values alone is computed again, once for all trips.
-        may_pad: whether what varies may be kept all the same, filled up to one size.
+        terms: what is there anyway, and what must not be kept.
 
     Raises:
-        UnsupportedError: if a value that must be kept has no constant shape.
+        UnsupportedError: if the shape of what is drawn at random changes from trip to trip.
     """
-    chooser = _Chooser(op, body, given, varying, once, may_pad)
-    for value in needed:
-        chooser.obtain(value)
-    again = sorted(chooser.again, key=lambda node: chooser.order[node])
+    prices = Prices(op, body, terms)
+    prices.explore(needed)
+    choice = cheapest(needed, prices.keeping, prices.makers, prices.steps)
+    again = [node for node in body if node in choice.again]
+    for node in again:
+        if prices.steps[node].cost >= IMPOSSIBLE:
+            raise UnsupportedError(_cannot_keep_draws(node))
+    kept = [v for v in definitions(body) if v in choice.kept and v not in terms.given]
+    for value in kept:
+        _check_draw(value, prices)
     return Frames(
-        kept=list(chooser.kept),
-        again=[node for node in again if node not in chooser.invariant],
-        outside=[node for node in again if node in chooser.invariant],
+        {value: reason(value, prices, choice) for value in kept},
+        [node for node in again if node not in prices.fixed],
+        [node for node in again if node in prices.fixed],
+        [change for change in terms.undoable if change in choice.again],
     )
 
 
-def _bound_to_containers(body: ir.Graph) -> set[ir.Node]:
-    """Return the nodes that cannot run again without a sequence that the loop carries."""
-    found: set[ir.Node] = set()
-    held = {value for value in body.inputs if not isinstance(value.type, ir.TensorType)}
-    for node in body:
-        if not held.isdisjoint(operands(node)):
-            found.add(node)
-            held.update(v for v in node.outputs if not isinstance(v.type, ir.TensorType))
-    return found
-
-
-def _cannot_keep_draws(value: ir.Value) -> str:
+def _check_draw(value: ir.Value, prices: Prices) -> None:
     node = value.producer()
-    assert node is not None
+    if node is not None and prices.is_drawn(value) and value in prices.terms.varying:
+        raise UnsupportedError(_cannot_keep_draws(node))
+
+
+def _cannot_keep_draws(node: ir.Node) -> str:
     return (
         f"Node '{node.name}' ({node.op_type}) draws random numbers inside a loop, and the way back "
         "cannot keep them, since their shape changes from trip to trip. Draw as many numbers in "
         "every trip, or draw before the loop and pass the numbers in."
-    )
-
-
-def _cannot_keep(value: ir.Value) -> str:
-    return (
-        f"The gradient needs value '{value.name}' ({describe(value)}) from every trip of a loop, "
-        "and an optional cannot be kept. Carry what is in it, and a boolean that tells whether it "
-        "counts."
     )

@@ -1,13 +1,13 @@
 """The gradient of a loop that iterates to a solution: the implicit function theorem, no tape.
 
 A loop that makes z ← f(z, u) until nothing changes ends at z* = f(z*, u), whatever way it took.
-For a cotangent v of z*, with everything at z*,
+For a cotangent v of z*, or a tangent t of u, with everything at z*,
 
-    w = v + (∂f/∂z)ᵀ·w,    du = (∂f/∂u)ᵀ·w.
+    w = v + (∂f/∂z)ᵀ·w,    du = (∂f/∂u)ᵀ·w,    s = (∂f/∂u)·t + (∂f/∂z)·s.
 
-The equation for w is solved as the model solves its own: by a loop, which ends at a solution, too,
-so that it is marked as the forward loop is, and gradients of any order are had in this way. Both
-keep the mark in files.
+The equation for w, or for the tangent s of z*, is solved as the model solves its own: by a loop,
+which ends at a solution, too, so that it is marked as the forward loop is, and derivatives of any
+order are had in this way. Both keep the mark in files.
 
 Source: Krantz and Parks, "The Implicit Function Theorem" (2013), chapter 3; for networks, Bai,
 Kolter and Koltun, "Deep Equilibrium Models" (2019).
@@ -16,7 +16,7 @@ Kolter and Koltun, "Deep Equilibrium Models" (2019).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -44,10 +44,12 @@ from whileback.graph.scopes import (
 )
 from whileback.graph.shapes import HALVES, describe
 
-__all__ = ["ImplicitLoop", "Mark", "mark_of", "set_mark"]
+__all__ = ["Body", "ImplicitLoop", "Mark", "Solution", "mark_of", "set_mark"]
 
 # Where a loop's node has its mark, among its metadata.
 KEY = "whileback.implicit"
+
+Emit = Callable[[GradientBuilder], Sequence[ir.Value]]
 
 
 @dataclass(frozen=True)
@@ -70,47 +72,28 @@ def mark_of(node: ir.Node) -> Mark | None:
     return None if text is None else Mark(**json.loads(text))
 
 
-class ImplicitLoop:
-    """The vjp of a marked loop; `wanted` tells whose gradients `emit` gives.
+class Solution:
+    """A marked loop whose `results` are differentiated.
 
     Of the other carried values, those that no trip changes count as captured values. A result that
     is differentiated itself is what the body computes of the solution.
     """
 
-    def __init__(self, op: GradientBuilder, view: LoopView, received: Cotangents) -> None:
+    def __init__(self, op: GradientBuilder, view: LoopView, results: Container[ir.Value]) -> None:
         mark = mark_of(view.node)
         assert mark is not None
         self.op = op
         self.view = view
         self.mark = mark
-        self.received = received
         self.solved = view.carries[mark.carry]
         self.fixed = [carry for carry in view.carries if _is_fixed(carry)]
-        results = [carry for carry in view.carries if carry.result in received]
-        self.others = [carry for carry in results if carry is not self.solved]
+        self.results = [carry for carry in view.carries if carry.result in results]
+        self.others = [carry for carry in self.results if carry is not self.solved]
         self.nodes = _needed(view, [self.solved, *self.others])
         self.read = {value for node in self.nodes for value in operands(node)}
-        _refuse(self)
+        _refuse(self, [scan.stack for scan in view.scan_outputs if scan.stack in results])
         self.captured = [u for u in captures(view.body) if u in op.active and u in self.read]
         self.runs = self._runs()
-        handed_on = [] if self.runs is None else results
-        carries = dict.fromkeys([*self.fixed, *handed_on])
-        self.carries = [carry for carry in carries if carry.input in op.active]
-
-    @property
-    def wanted(self) -> list[ir.Value]:
-        """Whose gradients are emitted: values of the forward body, and captured ones."""
-        return [*(carry.input for carry in self.carries), *self.captured]
-
-    def emit(self) -> Sequence[ir.Value]:
-        """Emit the gradients of what is wanted: at the solution, if a trip is made at all."""
-        if self.runs is None:
-            results: Sequence[ir.Value] = self._at_solution(self.op)
-        else:
-            results = self.op.either(self.runs, self._at_solution, self._no_trips)
-        if self.op.graph is self.view.node.graph:
-            self.op.residuals[str(self.view.node.name)] = results[-1]
-        return results[:-1]
 
     def _runs(self) -> ir.Value | None:
         """Return whether the loop makes a trip, which is known before it runs; None if always."""
@@ -125,34 +108,34 @@ class ImplicitLoop:
             conditions.append(view.start)
         return reduce(op.And, conditions) if conditions else None
 
-    def _no_trips(self, op: GradientBuilder) -> list[ir.Value]:
-        """Hand cotangents on to the initial values."""
-        handed_on = [self.received.get(carry.result) for carry in self.carries]
-        wanted = [*(carry.initial for carry in self.carries), *self.captured]
-        given = [*handed_on, *(None for _ in self.captured)]
-        return [*_or_zeros(op, given, wanted), op.constant(0, self._dtype())]
+    def at_solution_or_not(self, run: Emit, rest: Emit) -> Sequence[ir.Value]:
+        """Emit what is to be computed if a trip is made, or if none is; note the residual.
 
-    def _dtype(self) -> ir.DataType:
+        Both emit results, and the residual as the last of them.
+        """
+        if self.runs is None:
+            results: Sequence[ir.Value] = run(self.op)
+        else:
+            results = self.op.either(self.runs, run, rest)
+        self.op.residuals[str(self.view.node.name)] = results[-1]
+        return results[:-1]
+
+    def no_residual(self, op: GradientBuilder) -> ir.Value:
+        """Return the residual where there is no equation to solve."""
         dtype = self.solved.result.dtype
-        return ir.DataType.FLOAT if dtype is None or dtype in HALVES else dtype
+        known = ir.DataType.FLOAT if dtype is None or dtype in HALVES else dtype
+        return op.constant(0, known)
 
-    def _at_solution(self, op: GradientBuilder) -> list[ir.Value]:
-        """Emit the body once, at the solution, solve for w, and emit (∂f/∂u)ᵀ·w."""
-        body = _Body(op, self)
-        received = {carry: self.received[carry.result] for carry in self.others}
-        own = body.vjp(op, received, [body.z]).get(body.z)
-        v = op.add(self.received.get(self.solved.result), own)
-        residual = op.constant(0, self._dtype())
-        if v is not None:
-            received[self.solved], residual = self._solve(op, body, v)
-        found = body.vjp(op, received, body.given.values())
-        wanted = [*(carry.initial for carry in self.carries), *self.captured]
-        places = [body.given.get(value) for value in self.wanted]
-        given = [None if place is None else found.get(place) for place in places]
-        return [*_or_zeros(op, given, wanted), residual]
+    def solve(
+        self,
+        op: GradientBuilder,
+        v: ir.Value,
+        multiply: Callable[[GradientBuilder, ir.Value], ir.Value | None],
+    ) -> Sequence[ir.Value]:
+        """Emit the loop w ← v + A·w; return w, and the last change relative to v.
 
-    def _solve(self, op: GradientBuilder, body: _Body, v: ir.Value) -> Sequence[ir.Value]:
-        """Emit the loop w ← v + (∂f/∂z)ᵀ·w; return w, and the last change relative to v."""
+        A is linear: (∂f/∂z)ᵀ for cotangents, ∂f/∂z for tangents.
+        """
         size = _norm(op, v)
         scale = op.Where(op.Greater(size, 0.0), size, 1.0)
         inside = op.inside(f"{self.view.node.name}/implicit")
@@ -161,7 +144,7 @@ class ImplicitLoop:
         change = _input(op, "change", size.type, size.shape)
         trip = op.new_scalar("trip", ir.DataType.INT64)
         proceed = op.new_scalar("proceed", ir.DataType.BOOL)
-        product = body.vjp(inside, {self.solved: w}, [body.z]).get(body.z)
+        product = multiply(inside, w)
         after = v if product is None else inside.Add(v, product)
         moved = inside.Div(_norm(inside, inside.Sub(after, w)), scale)
         goes_on = inside.Greater(moved, self.mark.tolerance)
@@ -175,10 +158,54 @@ class ImplicitLoop:
         return results
 
 
-class _Body:
+class ImplicitLoop(Solution):
+    """The vjp of a marked loop; `wanted` tells whose gradients `emit` gives."""
+
+    def __init__(self, op: GradientBuilder, view: LoopView, received: Cotangents) -> None:
+        super().__init__(op, view, received)
+        self.received = received
+        handed_on = [] if self.runs is None else self.results
+        carries = dict.fromkeys([*self.fixed, *handed_on])
+        self.carries = [carry for carry in carries if carry.input in op.active]
+
+    @property
+    def wanted(self) -> list[ir.Value]:
+        """Whose gradients are emitted: values of the forward body, and captured ones."""
+        return [*(carry.input for carry in self.carries), *self.captured]
+
+    def emit(self) -> Sequence[ir.Value]:
+        """Emit the gradients of what is wanted: at the solution, if a trip is made at all."""
+        return self.at_solution_or_not(self._at_solution, self._no_trips)
+
+    def _no_trips(self, op: GradientBuilder) -> list[ir.Value]:
+        """Hand cotangents on to the initial values."""
+        handed_on = [self.received.get(carry.result) for carry in self.carries]
+        wanted = [*(carry.initial for carry in self.carries), *self.captured]
+        given = [*handed_on, *(None for _ in self.captured)]
+        return [*_or_zeros(op, given, wanted), self.no_residual(op)]
+
+    def _at_solution(self, op: GradientBuilder) -> list[ir.Value]:
+        """Emit the body once, at the solution, solve for w, and emit (∂f/∂u)ᵀ·w."""
+        body = Body(op, self)
+        received = {carry: self.received[carry.result] for carry in self.others}
+        own = body.vjp(op, received, [body.z]).get(body.z)
+        v = op.add(self.received.get(self.solved.result), own)
+        residual = self.no_residual(op)
+        if v is not None:
+            received[self.solved], residual = self.solve(
+                op, v, lambda inside, w: body.vjp(inside, {self.solved: w}, [body.z]).get(body.z)
+            )
+        found = body.vjp(op, received, body.given.values())
+        wanted = [*(carry.initial for carry in self.carries), *self.captured]
+        places = [body.given.get(value) for value in self.wanted]
+        given = [None if place is None else found.get(place) for place in places]
+        return [*_or_zeros(op, given, wanted), residual]
+
+
+class Body:
     """The body of a loop, once, where nothing changes any more."""
 
-    def __init__(self, op: GradientBuilder, loop: ImplicitLoop) -> None:
+    def __init__(self, op: GradientBuilder, loop: Solution) -> None:
         """Emit it; `given` are the places of what it reads and has a gradient, `z` that of z*."""
         self.z = op.Identity(loop.solved.result)
         replaced: ValueMap = {carry.input: carry.initial for carry in loop.fixed}
@@ -262,7 +289,7 @@ def _input(
     return ir.Value(name=op.names.fresh(name), type=type_, shape=shape)
 
 
-def _refuse(loop: ImplicitLoop) -> None:
+def _refuse(loop: Solution, stacks: Sequence[ir.Value]) -> None:
     """Refuse what has no gradient at a solution.
 
     Raises:
@@ -271,7 +298,6 @@ def _refuse(loop: ImplicitLoop) -> None:
     """
     view, solved = loop.view, loop.solved
     where = f"Loop '{view.node.name}' is an iteration of '{solved.input.name}' to a solution"
-    stacks = [scan.stack for scan in view.scan_outputs if scan.stack in loop.received]
     if stacks:
         raise UnsupportedError(
             f"{where}, of which the way there is no part: its stack '{stacks[0].name}' has no "

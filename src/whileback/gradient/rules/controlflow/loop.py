@@ -8,13 +8,14 @@ the stack of dx_t, that of u the sum of du_t. Zero trips hand dv on and give zer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
+from whileback.gradient.rules.controlflow.changes import in_other_form
 from whileback.gradient.rules.controlflow.draws import run_again, surface_draws
 from whileback.gradient.rules.controlflow.emission import emit_reverse_loop
 from whileback.gradient.rules.controlflow.frames import PLAN, Frames, Plan, choose_frames
@@ -22,7 +23,9 @@ from whileback.gradient.rules.controlflow.guard import guard
 from whileback.gradient.rules.controlflow.implicit import ImplicitLoop, mark_of
 from whileback.gradient.rules.controlflow.packed import pack, unpack
 from whileback.gradient.rules.controlflow.padded import pad, unpad
+from whileback.gradient.rules.controlflow.prices import Terms
 from whileback.gradient.rules.controlflow.products import Product, postponed
+from whileback.gradient.rules.controlflow.reasons import note
 from whileback.gradient.rules.controlflow.reverse import (
     Row,
     State,
@@ -35,15 +38,15 @@ from whileback.gradient.rules.controlflow.trips import (
     count_trips,
     may_make_no_trip,
 )
-from whileback.gradient.rules.controlflow.undoing import Undo, prepare_undo
+from whileback.gradient.rules.controlflow.undoing import prepare_undo
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.containers import is_sequence
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.moving import put_first, taken_out
 from whileback.graph.origin import MEMORY
-from whileback.graph.scopes import Carry, LoopView, captures, loop_view, operands, walk
-from whileback.graph.shapes import ASSUMED, HALVES, describe
+from whileback.graph.scopes import Carry, LoopView, captures, loop_view, walk
+from whileback.graph.shapes import ASSUMED, HALVES
 
 __all__ = ["loop"]
 
@@ -102,47 +105,45 @@ class _ReverseLoop:
         self.following = self.body.following()
         rest = [value for value in self.body.residuals() if value not in self.following]
         self.frames = self._choose_frames(rest)
-        self.undone = self._undone(rest)
-        kept = [*self.frames.kept, *(value for undo in self.undone for value in undo.values)]
-        self._note(kept)
-        hard = [value for value in self.frames.kept if value in self.varying]
+        self.undone = [prepare_undo(op, view, change) for change in self.frames.undone]
+        kept = dict(self.frames.kept)
+        for undo in self.undone:
+            why = f"undoes what the trip does to {undo.change.carry.input.name}"
+            kept |= dict.fromkeys(undo.values, why)
+        self.varying |= shape_varies(view, set(op.drawn.values()))
+        hard = [value for value in kept if value in self.varying]
+        self._note(kept, hard)
         self.packed = pack(op, view, [value for value in hard if is_sequence(value)])
         parts = [part for each in self.packed for part in each.parts]
         self.padded = pad(op, view, [v for v in (*hard, *parts) if not is_sequence(v)])
-        self.stacks = {value: stack_of(op, view, value) for value in self._stacked(kept)}
+        self.stacks = {value: stack_of(op, view, value) for value in self._stacked(list(kept))}
         self.count = count_trips(op, view)
 
     def _choose_frames(self, rest: list[ir.Value]) -> Frames:
-        view, again = self.view, set(self.varying)
+        view = self.view
         given = {scan.row for scan in view.scan_inputs} | ({view.trip} if view.trip else set())
-        given.update(*(write.versions for write in self.body.buffers))
+        written = {scan.row for scan in view.scan_outputs if not (scan.axis or scan.reverse)}
+        undone = set[ir.Value]().union(*(each.versions for each in self.body.undoable))
+        again = in_other_form(view.body, undone)
         plan: Plan | None = view.node.meta.get(PLAN)
         if plan is not None and plan.recompute:
-            stacked = {scan.row for scan in view.scan_outputs if not (scan.axis or scan.reverse)}
-            again |= {v for each in view.body for v in each.outputs if v not in stacked}
-        return choose_frames(self.op, view.body, rest, given, again, may_pad=True)
+            again.update(*(node.outputs for node in view.body))
+        given.update(self.following)
+        terms = Terms(given, self.body.undoable, self.varying, written, again)
+        return choose_frames(self.op, view.body, rest, terms)
 
-    def _note(self, kept: list[ir.Value]) -> None:
-        """Say at the forward loop what it keeps."""
+    def _note(self, kept: Mapping[ir.Value, str], hard: list[ir.Value]) -> None:
+        """Say at the forward loop what it keeps, and what costs more than that."""
         plan: Plan | None = self.view.node.meta.get(PLAN)
         if plan is not None:
-            text = ", ".join(f"{v.name} {describe(v)}" for v in kept) or "nothing"
-            self.view.node.metadata_props[MEMORY] = f"{plan.reason}; a trip keeps {text}"
+            undone = [undo.change.carry.input for undo in self.undone]
+            self.view.node.metadata_props[MEMORY] = note(plan.reason, kept, hard, undone)
 
     def _stacked(self, kept: list[ir.Value]) -> list[ir.Value]:
         """Return the values of the body that become rows of stacks."""
         parts = [part for each in self.padded for part in (each.row, each.shape)]
         filled = {each.value for each in self.padded} | {each.value for each in self.packed}
         return [value for value in dict.fromkeys([*kept, *parts]) if value not in filled]
-
-    def _undone(self, needed: list[ir.Value]) -> list[Undo]:
-        """Return how to undo writes to the buffers that are read on the way back."""
-        read = set(needed).union(*(operands(node) for node in self.frames.again))
-        return [
-            prepare_undo(self.op, self.view, write)
-            for write in self.body.buffers
-            if not read.isdisjoint(write.versions)
-        ]
 
     @property
     def wanted(self) -> list[ir.Value]:
@@ -171,8 +172,10 @@ class _ReverseLoop:
         op.graph.extend(self.body.fixed)
         self._copy_forward_nodes(op)
         undone = [
-            undo.emit(self.body.op, self.body.like(undo.after, "row")) for undo in self.undone
+            undo.emit(self.body.op, self.body.like(undo.change.carry.output, "row"))
+            for undo in self.undone
         ]
+        self._unpad()
         staying = [*self.body.carried, *(state.input for state in undone)]
         known = take_out(op, self.graph, self._rows(op), staying)
         stacks = {value: row.stack for value, row in known.items() if row.is_in_order}
@@ -232,7 +235,8 @@ class _ReverseLoop:
         prune(self.graph)
         read = set(results)
         rows = [row for value, row in known.items() if value.uses() or value in read]
-        varies = any(carry.input in self.varying for carry in self.body.carries)
+        carried = [*self.body.carries, *(undo.change.carry for undo in self.undone)]
+        varies = any(carry.input in self.varying for carry in carried)
         varies |= any(is_sequence(value) for value in self.body.sums)
         return emit_reverse_loop(op, self.body.op, states, rows, written, self.count, varies)
 
@@ -294,7 +298,6 @@ class _ReverseLoop:
         put_first(self.graph, again)
         for old, new in replaced.items():
             replace_uses(old, new, users)
-        self._unpad()
 
     def _unpad(self) -> None:
         """Let the body make values out of rows in which they were filled up."""

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from whileback.gradient.activity import carries_reached
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
+from whileback.gradient.rules.controlflow.changes import changes
 from whileback.gradient.rules.controlflow.frames import residuals
 from whileback.gradient.rules.controlflow.products import (
     Bodies,
@@ -20,7 +21,6 @@ from whileback.gradient.rules.controlflow.reverse import Row
 from whileback.gradient.rules.controlflow.structure import move_forward
 from whileback.gradient.rules.controlflow.tape import behind_identity, replace_uses
 from whileback.gradient.rules.controlflow.variation import shape_varies
-from whileback.gradient.rules.controlflow.writes import small_writes
 from whileback.graph.cleanup import prune
 from whileback.graph.containers import is_sequence, without_names
 from whileback.graph.scopes import Carry, LoopView, ScanInput, captures, is_standard, operands, walk
@@ -48,7 +48,7 @@ class ReverseBody:
         self.varying = varying
         self.op = op.inside(f"{view.node.name}/grad/body")
         self.op.in_loop = True
-        self.buffers = small_writes(view)
+        self.undoable = changes(view)
         reached = carries_reached(view, set(received), op.active)
         self.carries = [view.carries[index] for index in reached]
         self.cotangents = [self._carried_cotangent(carry) for carry in self.carries]
@@ -106,7 +106,7 @@ class ReverseBody:
 
         A carried value after the trip is the next trip's before it: one stack serves both.
         """
-        needed = set(self.residuals()).difference(*(write.versions for write in self.buffers))
+        needed = set(self.residuals()).difference(*(change.versions for change in self.undoable))
         return {
             value: carry
             for carry in self.view.carries
@@ -168,8 +168,8 @@ class ReverseBody:
         self._take_out_fixed(bodies)
         outputs = list(self.op.graph.outputs)
         first = len(outputs) - len(self.captured)
-        # Of buffers there will be no stacks, either.
-        whole = self.varying.union(*(write.versions for write in self.buffers))
+        # Of what is undone there will be no stacks, either.
+        whole = self.varying.union(*(change.versions for change in self.undoable))
         split = [split_products(total, bodies, whole) for total in outputs[first:]]
         stacked = {behind_identity(f) for products, _ in split for p in products for f in p.factors}
         added = []

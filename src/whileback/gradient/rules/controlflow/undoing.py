@@ -1,8 +1,4 @@
-"""Buffers that trips read as a whole: the way back undoes the writes, one after the other.
-
-To keep such a buffer from every trip takes as many buffers. What a trip writes over takes its rows
-alone, and put back where it was, it turns the buffer after the trip into the one before.
-"""
+"""The way back undoes what trips do to a carried value that it reads, one trip after the other."""
 
 from __future__ import annotations
 
@@ -10,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from whileback.gradient.rules.controlflow.changes import Change, Step
 from whileback.gradient.rules.controlflow.reverse import State
 from whileback.gradient.rules.controlflow.tape import replace_uses
-from whileback.gradient.rules.controlflow.writes import Write
 from whileback.graph.builder import Builder
 from whileback.graph.moving import taken_out
 from whileback.graph.scopes import LoopView, walk
@@ -22,42 +18,41 @@ __all__ = ["Undo", "prepare_undo"]
 
 @dataclass(frozen=True)
 class Undo:
-    """A write, with the values of the forward body that undo it."""
+    """A change, with the values of the forward body that undo each of its steps."""
 
-    write: Write
-    places: ir.Value
-    overwritten: ir.Value
-
-    @property
-    def values(self) -> tuple[ir.Value, ir.Value]:
-        """What has to be kept for that."""
-        return self.places, self.overwritten
+    change: Change
+    kept: tuple[tuple[Step, tuple[ir.Value, ...]], ...]
 
     @property
-    def after(self) -> ir.Value:
-        """The buffer after the write, in the forward body."""
-        return self.write.node.outputs[0]
+    def values(self) -> list[ir.Value]:
+        """What has to be kept for that; what is the same in every trip is at hand."""
+        inside = self.change.carry.input.graph
+        found = [value for _, values in self.kept for value in values]
+        return [value for value in found if (node := value.producer()) and node.graph is inside]
 
     def emit(self, op: Builder, after: ir.Value) -> State:
-        """Let a reverse body carry the buffer and read it from there.
+        """Let a reverse body carry the value and read it from there.
 
         Args:
             op: emits into the reverse body.
-            after: stands for the buffer after the trip.
+            after: stands for the value after the trip.
         """
-        users, nodes = set(walk(op.graph)), taken_out(op.graph)
-        before = self.write.put(op, after, self.places, self.overwritten)
+        users, nodes, carry = set(walk(op.graph)), taken_out(op.graph), self.change.carry
+        value = after
+        known = {carry.output: after}
+        for step, values in reversed(self.kept):
+            known[step.after] = value
+            value = step.restore(op, value, *values)
+            known[step.before] = value
+        known[carry.input] = value
         op.graph.extend(nodes)
-        carry = self.write.carry
-        replace_uses(carry.input, before, users)
-        for value in (self.after, carry.output):
-            replace_uses(value, after, users)
-        op.graph.outputs.append(before)
-        return State(carry.result, after, before)
+        for version, restored in known.items():
+            replace_uses(version, restored, users)
+        op.graph.outputs.append(value)
+        return State(carry.result, after, value)
 
 
-def prepare_undo(op: Builder, view: LoopView, write: Write) -> Undo:
-    """Let the forward body tell what a write overwrites, and where."""
+def prepare_undo(op: Builder, view: LoopView, change: Change) -> Undo:
+    """Let the forward body tell what undoes a change."""
     body = op.within(view.body)
-    (places,) = body.own([write.indices])
-    return Undo(write, places, write.get(body, write.carry.input, places))
+    return Undo(change, tuple((step, tuple(step.keep(body))) for step in change.steps))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from whileback.errors import GraphError, UnsupportedError, nearest
-from whileback.gradient.backward import GradientBuilder
+from whileback.graph.builder import Builder
+from whileback.graph.recurrent import DEFAULT_ACTIVATIONS, count_directions
 
 __all__ = ["Activation", "activations"]
 
@@ -30,11 +31,11 @@ class Activation:
         """Tell whether the slope is not known from the value alone."""
         return self.name not in ("Relu", "Sigmoid", "Tanh")
 
-    def value(self, op: GradientBuilder, z: ir.Value) -> ir.Value:
+    def value(self, op: Builder, z: ir.Value) -> ir.Value:
         """Return the function's value at z."""
         return _FUNCTIONS[self.name].value(op, self, z)
 
-    def slope(self, op: GradientBuilder, z: ir.Value, y: ir.Value) -> ir.Value:
+    def slope(self, op: Builder, z: ir.Value, y: ir.Value) -> ir.Value:
         """Return the derivative at z, where the value is y."""
         return _FUNCTIONS[self.name].slope(op, self, z, y)
 
@@ -47,29 +48,27 @@ class _Function:
     specification has another default.
     """
 
-    value: Callable[[GradientBuilder, Activation, ir.Value], ir.Value]
-    slope: Callable[[GradientBuilder, Activation, ir.Value, ir.Value], ir.Value]
+    value: Callable[[Builder, Activation, ir.Value], ir.Value]
+    slope: Callable[[Builder, Activation, ir.Value, ir.Value], ir.Value]
     parameters: tuple[tuple[str, float | None], ...] = ()
 
 
-def _step(
-    op: GradientBuilder, condition: ir.Value, like: ir.Value, high: float, low: float
-) -> ir.Value:
+def _step(op: Builder, condition: ir.Value, like: ir.Value, high: float, low: float) -> ir.Value:
     """Return one of two numbers of the type of `like`, by the condition."""
     return op.Where(condition, op.constant(high, like.dtype), op.constant(low, like.dtype))
 
 
-def _scaled_tanh_slope(op: GradientBuilder, f: Activation, z: ir.Value) -> ir.Value:
+def _scaled_tanh_slope(op: Builder, f: Activation, z: ir.Value) -> ir.Value:
     tanh = op.Tanh(op.Mul(z, f.beta))
     return op.Mul(op.Sub(1.0, op.Mul(tanh, tanh)), f.alpha * f.beta)
 
 
-def _softsign_slope(op: GradientBuilder, z: ir.Value) -> ir.Value:
+def _softsign_slope(op: Builder, z: ir.Value) -> ir.Value:
     size = op.Add(op.Abs(z), 1.0)
     return op.Reciprocal(op.Mul(size, size))
 
 
-def _within_unit(op: GradientBuilder, y: ir.Value) -> ir.Value:
+def _within_unit(op: Builder, y: ir.Value) -> ir.Value:
     return op.And(op.Greater(y, 0.0), op.Less(y, 1.0))
 
 
@@ -131,22 +130,18 @@ _FUNCTIONS = {
 _NAMES = {name.lower(): name for name in _FUNCTIONS}
 
 
-def activations(node: ir.Node, defaults: tuple[str, ...], directions: int) -> list[Activation]:
-    """Return a recurrent node's activation functions, one direction after the other.
+def activations(node: ir.Node) -> list[Activation]:
+    """Return the activation functions of an LSTM, GRU or RNN, one direction after the other.
 
     Each takes the parameters that it has from the front of `activation_alpha` and
     `activation_beta`.
-
-    Args:
-        node: an LSTM, GRU or RNN.
-        defaults: the functions of one direction if the node names none.
-        directions: how many directions the node has.
 
     Raises:
         GraphError: a name is not one that ONNX lists.
         UnsupportedError: a parameter is left out whose default is not the same everywhere.
     """
-    names = node.attributes.get_strings("activations", defaults * directions)
+    defaults = DEFAULT_ACTIVATIONS[node.op_type] * count_directions(node)
+    names = node.attributes.get_strings("activations", defaults)
     given = {
         each: iter(node.attributes.get_floats(f"activation_{each}", ()))
         for each in ("alpha", "beta")

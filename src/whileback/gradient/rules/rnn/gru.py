@@ -25,7 +25,7 @@ def gru(
 
     n = tanh(X·Wᵀ + b + (r·h')·Rᵀ), or r·(h'·Rᵀ + b) in it with `linear_before_reset`.
     """
-    layer = Layer(op, node, 3, ("Sigmoid", "Tanh"))
+    layer = Layer(op, node, 3)
     linear = node.attributes.get_int("linear_before_reset", 0)
     backward = _backward_linear if linear else _backward
     return layer.gradients([backward(each) for each in layer.directions(dY, dY_h)])

@@ -19,6 +19,7 @@ from whileback.gradient.rules.rnn.direction import (
     shaped,
     shifted,
 )
+from whileback.graph.recurrent import count_directions
 from whileback.graph.shapes import same_dim
 
 __all__ = ["Layer"]
@@ -30,17 +31,15 @@ SWAPPED, TIME_FIRST = [1, 0, 2], [1, 2, 0, 3]
 class Layer:
     """A recurrent node with time first, whatever its layout."""
 
-    def __init__(
-        self, op: GradientBuilder, node: ir.Node, gates: int, defaults: tuple[str, ...]
-    ) -> None:
+    def __init__(self, op: GradientBuilder, node: ir.Node, gates: int) -> None:
         self.op = op
         self.node = node
         self.gates = gates
         self.kind = node.attributes.get_string("direction", "forward")
-        self.count = 2 if self.kind == "bidirectional" else 1
+        self.count = count_directions(node)
         self.hidden = node.attributes.get_int("hidden_size")
         self.batch_first = bool(node.attributes.get_int("layout", 0))
-        self.activations = activations(node, defaults, self.count)
+        self.activations = activations(node)
         self.dims = _dims(op, node, self.batch_first)
         X = self._moved(required(node, Input.X), SWAPPED)
         self.lengths = self._lengths()

@@ -23,7 +23,7 @@ def rnn(
     dY_h: ir.Value | None = None,
 ) -> Sequence[ir.Value | None]:
     """h = tanh(z) of z = X·Wᵀ + h'·Rᵀ + b, h' being before; so dz = dh·(1 - h²) and dh' = dz·R."""
-    layer = Layer(op, node, 1, ("Tanh",))
+    layer = Layer(op, node, 1)
     return layer.gradients([_backward(each) for each in layer.directions(dY, dY_h)])
 
 

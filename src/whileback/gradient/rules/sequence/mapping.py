@@ -11,6 +11,7 @@ from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.controlflow.draws import run_again
 from whileback.gradient.rules.controlflow.frames import choose_frames, residuals
+from whileback.gradient.rules.controlflow.prices import Terms
 from whileback.gradient.rules.controlflow.tape import replace_uses
 from whileback.graph.cleanup import prune
 from whileback.graph.containers import element_of, is_sequence
@@ -83,7 +84,8 @@ class _Map:
         body, gradient = self.body, self.inside.graph
         again = set(definitions(body)) if self.op.in_loop else set()
         needed = residuals(gradient, body)
-        frames = choose_frames(self.op, body, needed, set(body.inputs), again, once=False)
+        terms = Terms(set(body.inputs), varying=again, once=False)
+        frames = choose_frames(self.op, body, needed, terms)
         replaced: ValueMap = {}
         copies = [copy for each in frames.again for copy in run_again(self.op, each, replaced)]
         put_first(gradient, copies)
