@@ -37,6 +37,15 @@ class Sum:
         left, right = (written, read) if self.is_turned else (read, written)
         return jnp.multiply(left.reshape(-1, 1), right.reshape(1, -1))
 
+    def total(self, read: jax.Array, written: jax.Array) -> jax.Array:
+        """Return the whole sum, of all rows."""
+        left, right = (written, read) if self.is_turned else (read, written)
+        return _matrix(left).T @ _matrix(right)
+
+
+def _matrix(stack: jax.Array) -> jax.Array:
+    return stack.reshape(len(stack), math.prod(stack.shape[1:]))
+
 
 @dataclass(frozen=True)
 class Sums:

@@ -7,6 +7,7 @@ which the program is compiled. One inside another makes stacks with room for som
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.engines.xla.control.length import Length
-from whileback.engines.xla.control.types import as_arrays, same_types
+from whileback.engines.xla.control.types import Once, as_arrays, same_types
 from whileback.engines.xla.control.unrolled import unrolled
 from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, exact, run_graph
@@ -71,7 +72,8 @@ class _Loop:
         if self._written:
             self._length.announce(trace)
         start = self._start()
-        after, rows = jax.eval_shape(self._trip, start)
+        trip = Once(self._trip, start)
+        after, rows = trip.types
         if not same_types(after.carried, start.carried):
             raise NotStaticError(str(self._view.node.name))
         room = self._length.room
@@ -79,7 +81,7 @@ class _Loop:
         trace.stacks[trace.prefix + str(self._view.node.name)] = room, size
         end = jax.lax.while_loop(
             self._goes_on,
-            self._step,
+            partial(self._step, trip),
             start._replace(
                 ok=jnp.array(True) if start.ok is None and after.ok is not None else start.ok,
                 sums=[jnp.zeros(each.shape, each.dtype) for each in after.sums],
@@ -106,16 +108,27 @@ class _Loop:
             goes_on &= state.trip < self._length.limit
         return goes_on if state.ok is None else goes_on & state.ok
 
-    def _step(self, state: _State) -> _State:
-        """Make one trip, and write its rows."""
-        after, rows = self._trip(state)
-        tapes = list(after.tapes)
+    def _step(self, run: Once, state: _State) -> _State:
+        """Make one trip, write its rows, and add to the sums.
+
+        A trip is made only as long as all facts held: its own `ok` is all that is left to tell.
+        """
+        ok = state.ok if self._trace.ok is not None else None
+        after, rows = run(state._replace(ok=ok, sums=[], tapes=[], reports={}))
+        tapes = list(state.tapes)
         for index, (row, written) in enumerate(zip(rows, self._written, strict=True)):
             if tapes[index].shape[0]:
                 place = self._place(state.trip, written.reverse)
                 tapes[index] = jax.lax.dynamic_update_index_in_dim(tapes[index], row, place, 0)
-        sums = [total + term for total, term in zip(state.sums, after.sums, strict=True)]
-        return after._replace(trip=state.trip + 1, sums=sums, tapes=tapes)
+        return state._replace(
+            trip=state.trip + 1,
+            proceed=after.proceed,
+            ok=after.ok,
+            carried=after.carried,
+            sums=jax.tree.map(jnp.add, state.sums, after.sums),
+            tapes=tapes,
+            reports=jax.tree.map(jnp.maximum, state.reports, after.reports),
+        )
 
     def _place(self, trip: jax.Array, reverse: bool) -> jax.Array:
         """Return which row of a stack belongs to the trip."""
@@ -156,10 +169,7 @@ class _Loop:
             ok=trace.ok,
             carried=as_arrays([scope[carry.output] for carry in view.carries]),
             sums=self._terms(scope, state.trip),
-            reports={
-                key: jnp.maximum(value, state.reports.get(key, 0))
-                for key, value in trace.reports.items()
-            },
+            reports=trace.reports,
         )
         rows = [exact(trace, scope[each.row]) for each in self._written]
         for each, row in zip(self._written, rows, strict=True):

@@ -19,12 +19,13 @@ __all__ = ["Once", "as_arrays", "fitted", "joint_type", "same_types"]
 class Once:
     """A part of a program, traced once: in nests, what is traced twice is traced 2ⁿ times."""
 
-    def __init__(self, run: Callable[[], Any]) -> None:
-        self._program, self.types = jax.make_jaxpr(run, return_shape=True)()
+    def __init__(self, run: Callable[..., Any], *arguments: Any) -> None:
+        self._program, self.types = jax.make_jaxpr(run, return_shape=True)(*arguments)
 
-    def __call__(self) -> Any:
-        """Run the part here."""
-        return jax.tree.unflatten(jax.tree.structure(self.types), jaxpr_as_fun(self._program)())
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the part here, on arguments of the types that it was traced with."""
+        results = jaxpr_as_fun(self._program)(*jax.tree.leaves(arguments))
+        return jax.tree.unflatten(jax.tree.structure(self.types), results)
 
 
 def as_arrays(values: Sequence[Any]) -> list[Any]:

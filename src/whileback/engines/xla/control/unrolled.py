@@ -31,7 +31,12 @@ def unrolled(scope: Scope, view: LoopView, trace: Trace) -> list[Any]:
         proceed, carried, written = inner.run(rows, carried)
         for stack, row in zip(stacks, written, strict=True):
             stack.append(row)
-    return [*carried, *(_stacked(*parts) for parts in zip(view.scan_outputs, stacks, strict=True))]
+    outputs = zip(view.scan_outputs, stacks, strict=True)
+    stacked = {output: _stacked(output, rows) for output, rows in outputs}
+    for each in trace.sums.of.get(view.node, []):
+        total = each.total(exact(trace, scope[each.read]), stacked[each.written])
+        scope.define([each.result], [total], trace)
+    return [*carried, *stacked.values()]
 
 
 def _rows(scope: Scope, view: LoopView, trace: Trace) -> Iterator[list[Any]]:
