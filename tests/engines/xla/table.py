@@ -1,12 +1,13 @@
 """Writes which of ONNX's node tests the engine passes: `python -m tests.engines.xla.table`.
 
 Of each test the model itself, judged by ONNX's own runner, and of those of the corpus the gradient,
-which must be that of ONNX Runtime, or of NumPy where that cannot run it.
+which must be that of ONNX Runtime, or of the engine that evaluates with NumPy.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import sys
@@ -40,6 +41,7 @@ __all__ = ["judge", "main"]
 Task = tuple[str, str]
 _SECONDS = 240
 _BAD = ("wrong", "refused")
+_DRAWS = "it draws random numbers, and no two runtimes draw the same"
 NOT_HELD, CHANCE = "not held", "left to chance"
 # Files of images are no arrays either.
 _READS_FILES = ("ImageDecoder",)
@@ -73,7 +75,7 @@ def _forward(name: str) -> tuple[str, str]:
             if reason := _not_held(_models()[name]):
                 return NOT_HELD, reason
             if kind == "wrong" and any(map(draws, walk(_models()[name].graph))):
-                return CHANCE, "it draws random numbers, and no two runtimes draw the same"
+                return CHANCE, _DRAWS
             return kind, text.strip().splitlines()[-1]
     return ("left out by the runner", "") if result.skipped else ("passed", "")
 
@@ -91,6 +93,8 @@ def _not_held(model: ir.Model) -> str:
 
 
 def _gradient(case: Case) -> tuple[str, str]:
+    if any(draws(node) and node.op_type != "Dropout" for node in walk(case.model.graph)):
+        return CHANCE, _DRAWS
     try:
         gradient = whileback.vjp(case.model, of=case.of, wrt=case.wrt)
         forward, _ = start(case.model, case.feeds)
@@ -108,14 +112,27 @@ def _gradient(case: Case) -> tuple[str, str]:
         found = compile(gradient, engine="xla")(arguments)
     except WhilebackError as error:
         return "refused", str(error)
-    for name, value in wanted.items():
-        if not _same(value, found[name]):
-            return "wrong", f"output {name!r} differs"
-    return "passed", ""
+    # Gradients behind saturated states are less than one rounding of what they are made of.
+    least = np.finfo(np.float32).eps * max(np.abs(arguments[str(s.name)]).max() for s in seeds)
+    differing = _differing(wanted, found, least)
+    if differing:
+        with contextlib.suppress(WhilebackError):
+            differing = _differing(compile(gradient, "reference")(arguments), found, least)
+    return ("wrong", f"output {differing!r} differs") if differing else ("passed", "")
 
 
-def _same(wanted: Any, found: Any) -> bool:
-    return found is None if wanted is None else agree(wanted, found)
+def _differing(wanted: Mapping[str, Any], found: Mapping[str, Any], least: float) -> str:
+    """Return the first output that is another one, or nothing."""
+    return next((name for name, each in wanted.items() if _differ(each, found[name], least)), "")
+
+
+def _differ(wanted: Any, found: Any, least: float) -> bool:
+    if wanted is None or found is None:
+        return wanted is not found
+    if agree(wanted, found):
+        return False
+    is_array = isinstance(wanted, np.ndarray) and wanted.dtype.kind == "f"
+    return not (is_array and wanted.shape == found.shape and np.abs(wanted - found).max() <= least)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -172,8 +189,9 @@ _HEAD = """# ONNX's own tests on XLA
 
 Made by `make xla-table`. Models are judged by ONNX's own runner of backend tests. Gradients are
 those of random cotangents for every model with a float input and a float output, and have to be
-those of ONNX Runtime, or of NumPy where ONNX Runtime cannot run them. "Not held" are models with
-strings or files of images, which are no arrays.
+those of ONNX Runtime, or of the engine that evaluates with NumPy: some models ONNX Runtime does not
+run, or not as ONNX's own test of them asks. "Not held" are models with strings or files of images,
+which are no arrays.
 """
 
 
