@@ -113,12 +113,18 @@ def _gradient(case: Case) -> tuple[str, str]:
     except WhilebackError as error:
         return "refused", str(error)
     # Gradients behind saturated states are less than one rounding of what they are made of.
-    least = np.finfo(np.float32).eps * max(np.abs(arguments[str(s.name)]).max() for s in seeds)
+    least = np.finfo(np.float32).eps * _most(arguments, [str(seed.name) for seed in seeds])
+    least *= max(1.0, _most(arguments, case.wrt))
     differing = _differing(wanted, found, least)
     if differing:
         with contextlib.suppress(WhilebackError):
             differing = _differing(compile(gradient, "reference")(arguments), found, least)
     return ("wrong", f"output {differing!r} differs") if differing else ("passed", "")
+
+
+def _most(arguments: Mapping[str, Any], names: Sequence[str]) -> float:
+    """Return the largest of the numbers."""
+    return max(float(np.abs(arguments[name]).astype(float).max(initial=0)) for name in names)
 
 
 def _differing(wanted: Mapping[str, Any], found: Mapping[str, Any], least: float) -> str:
