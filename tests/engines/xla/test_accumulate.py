@@ -45,3 +45,26 @@ def test_products_of_stacks(body: str, factors: str, out: str, turned: str, rows
         p += np.outer(v, feeds["other"][place])
     np.testing.assert_allclose(y["y"], v, rtol=1e-5)
     np.testing.assert_allclose(y["p"], p.T if out == "2,4" else p, rtol=1e-5, atol=1e-6)
+
+
+def test_a_stack_that_nothing_else_reads() -> None:
+    """One of two loops writes it, only for the product that the other one adds up."""
+    text = MODEL.replace("%BODY%", PLAIN).replace("%FACTORS%", "flat, read")
+    copied = """{
+      none, copy = Scan(x, other) <num_scan_inputs = 1,
+        body = c (float[4] a, float[1,2] o) => (float[4] d, float[1,2] p) {
+          d = Identity(a) p = Neg(o)
+      }>"""
+    model = parse(
+        text.replace("{", copied, 1)
+        .replace("Reshape(other", "Reshape(copy")
+        .replace("%TURN%", "0")
+        .replace("%OUT%", "4,2")
+    )
+    sums = find_sums(Model.of("m", model).graph)
+    assert [each.read.name for found in sums.of.values() for each in found] == ["copy"]
+    rng = np.random.default_rng(0)
+    given = {"table": (3, 4), "other": (3, 1, 2), "x": (4,)}
+    feeds = {k: rng.normal(size=shape).astype(np.float32) for k, shape in given.items()}
+    expected = compile(model)(feeds)
+    np.testing.assert_allclose(compile(model, "xla")(feeds)["p"], expected["p"], rtol=1e-5)

@@ -49,10 +49,20 @@ def _matrix(stack: jax.Array) -> jax.Array:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of each loop, and the nodes that need not run, since loops do what they do."""
+    """The sums of each loop, and the nodes that need not run, since loops do what they do.
+
+    `read` are the stacks that the loops read for it.
+    """
 
     of: dict[ir.Node, list[Sum]] = field(default_factory=dict)
     instead: set[ir.Node] = field(default_factory=set)
+    read: set[ir.Value] = field(default_factory=set)
+
+    def need(self, stack: ir.Value) -> bool:
+        """Tell whether anything that runs reads the stack."""
+        readers = [use.node for use in stack.uses()]
+        runs = any(node not in self.instead for node in readers)
+        return runs or stack in self.read or stack.is_graph_output()
 
 
 def find_sums(graph: ir.Graph) -> Sums:
@@ -65,6 +75,7 @@ def find_sums(graph: ir.Graph) -> Sums:
             assert loop is not None
             sums.of.setdefault(loop, []).append(found)
             sums.instead.add(node)
+            sums.read.add(found.read)
             for value in node.inputs:
                 flat = None if value is None else value.producer()
                 if flat is not None and value is not None and len(value.uses()) == 1:

@@ -63,7 +63,7 @@ class _Loop:
         self._length = Length.of(scope, view, trace, self._stacks)
         self._sums = trace.sums.of.get(view.node, [])
         self._factors = [_in_order(scope[each.read], 0, trace) for each in self._sums]
-        self._written = [each for each in view.scan_outputs if _is_read(each.stack, trace)]
+        self._written = [each for each in view.scan_outputs if trace.sums.need(each.stack)]
         self._known: dict[Any, Growth] = {}
 
     def run(self) -> list[Any]:
@@ -202,12 +202,6 @@ class _Loop:
                 stack = _moved(exact(self._trace, stack), 0, written.axis)
             results.append(stack)
         return results
-
-
-def _is_read(stack: ir.Value, trace: Trace) -> bool:
-    """Tell whether anything needs the stack."""
-    readers = [use.node for use in stack.uses()]
-    return stack.is_graph_output() or any(node not in trace.sums.instead for node in readers)
 
 
 def _moved(stack: Array, source: int, destination: int) -> Array:
