@@ -92,7 +92,9 @@ class Model:
 
     def explain(self) -> str:
         """Tell which programs were compiled, and how large their stacks are."""
-        return f"{self.name!r} on XLA:\n{self._programs.explain()}"
+        inputs = {str(value.name) for value in self.graph.inputs}
+        own = {CHANCE, *self._weights} - inputs
+        return f"{self.name!r} on XLA:\n{self._programs.explain(own)}"
 
     def text(self, arguments: Mapping[str, Any]) -> str:
         """Return, in XLA's own form, the optimized program that last ran on such arguments."""

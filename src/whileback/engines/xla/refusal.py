@@ -52,11 +52,14 @@ def _last(advice: str) -> str:
 def _asked(node: ir.Node, what: str) -> list[ir.Value | None]:
     """Return the operand of that name in ONNX's specification, or else all of them.
 
-    What a loop carries has other shapes if it makes more trips.
+    What a loop carries has other shapes if it makes more trips; which branch of an `If` runs does
+    not depend on what the branches read.
     """
     if is_loop(node):
         view = loop_view(node)
         return [view.limit, view.start, view.proceed]
+    if what == "condition":
+        return [node.inputs[0]]
     if not onnx.defs.has(node.op_type, node.domain):
         return operands(node)
     formal = [each.name for each in onnx.defs.get_schema(node.op_type, node.domain).inputs]

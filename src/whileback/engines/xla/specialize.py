@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,13 +94,19 @@ class Specializer:
             for key in learned:
                 _leave_open(facts, key, programs)
 
-    def explain(self) -> str:
-        """Tell which programs there are, and why."""
+    def explain(self, own: Collection[str] = ()) -> str:
+        """Tell which programs there are, and why; `own` are arguments that no caller gives."""
         lines = []
         for signature, programs in self._programs.items():
-            types = ", ".join(f"{name} {dtype}{list(shape)}" for name, shape, dtype in signature)
-            lines.append(f"for {types or 'no inputs'}:")
-            lines += [f"  {program.explain()}" for program in programs]
+            given = [
+                f"{name} {dtype}{list(shape)}"
+                for name, shape, dtype in signature
+                if name not in own
+            ]
+            # A program that was refused while it was traced is none.
+            if compiled := [program for program in programs if program.seconds]:
+                lines.append(f"for {', '.join(given) or 'no inputs'}:")
+                lines += [f"  {program.explain()}" for program in compiled]
         return "\n".join(lines) or "nothing is compiled before the first call"
 
     def text(self, arguments: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from whileback.engines.xla.control.types import Once, as_arrays, fitted, joint_t
 from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, run_graph
 from whileback.engines.xla.registry import control
+from whileback.errors import EngineError
 from whileback.graph.scopes import branches
 from whileback.graph.shapes import static_shape
 
@@ -29,13 +30,15 @@ _NOTHING = re.compile(r"/none(_[0-9]+)?$")
 def branch(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
     """Run one of two graphs.
 
-    Where a program may end, branches of other shapes are no harm: it is compiled for one.
+    Where a program may end, branches of other shapes are no harm: it is compiled for one. So it
+    is for a branch that cannot run on arrays of these shapes: models choose by a condition what
+    their inputs are fit for.
     """
     condition = scope[node.inputs[0]]
     if not isinstance(condition, np.ndarray):
         try:
             return _conditional(scope, node, trace, condition)
-        except NotStaticError:
+        except (NotStaticError, EngineError):
             condition = trace.static(f"{node.name}/condition", condition)
     then, other = branches(node)
     return _run(then if condition.item() else other, scope, trace)
