@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup demo test corpus lint bench bench-memory bench-xla clean xla-table
+.PHONY: setup demo test test-xla corpus lint bench bench-memory bench-xla clean xla-table
 
 setup: $(VENV)/ready
 
@@ -23,6 +23,9 @@ demo: setup
 
 test: setup
 	$(BIN)/pytest --numprocesses $(WORKERS)
+
+test-xla: setup
+	$(BIN)/pytest --numprocesses $(WORKERS) --engine xla tests/whole_programs
 
 corpus: setup
 	$(BIN)/python -m tests.corpus --processes $(WORKERS) --write docs/corpus.md
