@@ -88,7 +88,7 @@ def _apply(node: ir.Node, operands: list[Any], trace: Trace) -> tuple[Any, ...]:
     try:
         with np.errstate(all="ignore"):
             results = tuple(map(concrete, as_tuple(entry.function(op, *operands))))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, IndexError) as error:
         raise _refused(node, operands, error) from error
     if any(isinstance(result, jax.Array) and is_number(result) for result in results):
         _note_numbers(entry, node, operands, results, trace)

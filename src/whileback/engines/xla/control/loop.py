@@ -23,6 +23,7 @@ from whileback.engines.xla.interpret import Scope, exact, run_graph
 from whileback.engines.xla.linear import Growth
 from whileback.engines.xla.registry import control
 from whileback.engines.xla.rows import Array, Rows
+from whileback.errors import EngineError
 from whileback.graph.scopes import LoopView, loop_view
 
 __all__ = ["loop"]
@@ -31,11 +32,14 @@ __all__ = ["loop"]
 @control("Scan")
 @control("Loop")
 def loop(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
-    """Run a loop; one that carries sequences, or other shapes in every trip, is written out."""
+    """Run a loop; one that carries sequences, or other shapes in every trip, is written out.
+
+    So is one whose body cannot run on the shapes before it: it may make no trip.
+    """
     view = loop_view(node)
     try:
         return _Loop(scope, view, trace).run()
-    except NotStaticError:
+    except (NotStaticError, EngineError):
         is_counted = trace.can_end or isinstance(scope[view.limit], np.ndarray)
         if not trace.is_top or not is_counted:
             raise
