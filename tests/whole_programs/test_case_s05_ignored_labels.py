@@ -30,7 +30,7 @@ def test_all_are_ignored():
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("shape", ["4,3", "N,3", "2,3,2", "N,3,H,W"])
 def test_kinds(op, reduction, weights, shape):
-    sizes = {"N": 2, "H": 2, "W": 3}
+    sizes = {"N": 4, "H": 2, "W": 3}
     dims = [sizes[d] if d in sizes else int(d) for d in shape.split(",")]
     labels = ",".join(d for i, d in enumerate(shape.split(",")) if i != 1)
     result = f"float[{labels}]" if reduction == "none" else "float"
