@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.engines.xla.programs import compiled
 
+from whileback.engines.xla.control import unrolled
 from whileback.errors import EngineError
 
 ADVICE = "or call the model outside of jax.jit, jax.vmap and the like."
@@ -83,3 +84,16 @@ def test_gradients_of_what_only_a_run_knows():
     x = jnp.arange(6.0)
     got = jax.grad(lambda x: jnp.sum(g(x=x, s=jnp.array([2, 3]))["y"] ** 2))(x)
     np.testing.assert_allclose(got, 2 * x)
+
+
+def test_more_trips_than_are_written_out(monkeypatch):
+    monkeypatch.setattr(unrolled, "MOST", 5)
+    f = compiled(GROWN)
+    assert f(x=np.ones(1, np.float32), m=5)["y"].shape == (32,)
+    with pytest.raises(EngineError) as error:
+        f(x=np.ones(1, np.float32), m=6)
+    assert str(error.value) == (
+        "The engine 'xla' would have to write out loop 'grow', which carries sequences or values "
+        "of other shapes in every trip, for more than 5 trips. Run the model with "
+        "engine='onnxruntime'."
+    )
