@@ -193,6 +193,10 @@ def _leave_open(facts: dict[str, np.ndarray], key: str, programs: Sequence[Progr
     capacity = capacity_of(key)
     if capacity is None:
         return
+    if capacity in facts:
+        # There was room, and yet the number itself was asked for.
+        del facts[capacity]
+        return
     seen = {program.facts[key].item() for program in programs if key in program.facts}
     if len(seen) >= _FEW or any(capacity in program.facts for program in programs):
         facts[capacity] = _room(facts.pop(key))
