@@ -26,15 +26,24 @@ from whileback.engines.xla.accumulate import Sums
 from whileback.engines.xla.linear import Numbers
 from whileback.engines.xla.rows import Rows
 
-__all__ = ["SMALLEST", "CutError", "Facts", "NotStaticError", "Trace", "capacity_of", "is_capacity"]
+__all__ = [
+    "CutError",
+    "Facts",
+    "NotStaticError",
+    "Trace",
+    "capacity_of",
+    "first_capacity",
+    "is_capacity",
+]
 
 Facts = Mapping[str, np.ndarray]
 Reports = dict[str, Any]
 
 _CAPACITY = "capacity of "
+_EXCEPTIONS = f"{_CAPACITY}exceptions from "
 _TRIPS = "trips of "
 # The room of a stack of which nobody has told how many rows it needs.
-SMALLEST = 16
+_SMALLEST = 16
 
 
 class CutError(Exception):
@@ -159,7 +168,7 @@ class Trace:
         known = self.facts.get(_CAPACITY + self.prefix + loop)
         if known is not None:
             return int(known.item())
-        return None if self.can_end else self.room or SMALLEST
+        return None if self.can_end else self.room or _SMALLEST
 
     def needed(self, loop: str, count: jax.Array) -> None:
         """Report for how many rows the stacks of the loop needed room."""
@@ -168,7 +177,7 @@ class Trace:
 
     def assumed(self, what: str, holds: jax.Array) -> bool:
         """Tell whether that may be taken for granted, until a run reports that it does not hold."""
-        key = f"{_CAPACITY}exceptions from {self.prefix}{what}"
+        key = f"{_EXCEPTIONS}{self.prefix}{what}"
         if key in self.facts:
             (self.top or self).reports[key] = np.ones((), np.int64)
             return False
@@ -189,6 +198,11 @@ class Trace:
 def is_capacity(key: str) -> bool:
     """Tell whether a fact is a number of rows for which there is room."""
     return key.startswith(_CAPACITY)
+
+
+def first_capacity(key: str) -> int:
+    """Return for how much there is room before a run tells: none for exceptions from a guess."""
+    return 0 if key.startswith(_EXCEPTIONS) else _SMALLEST
 
 
 def capacity_of(key: str) -> str | None:
