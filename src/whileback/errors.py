@@ -82,7 +82,7 @@ class WhilebackWarning(UserWarning):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the three nearest of the `known` names, or how many there are.
+    """Return a hint with the three nearest of the `known` names, or some of them.
 
     >>> nearest("los", ["loss", "w", "x"])
     "did you mean 'loss'?"
@@ -91,5 +91,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, candidates, n=3, cutoff=0.5)
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
-    shown = ", ".join(repr(c) for c in candidates[:3])
-    return f"there are {len(candidates)}: {shown}{', …' if len(candidates) > 3 else ''}"
+    # An ellipsis takes as much room as the last one of four.
+    shown = candidates if len(candidates) <= 4 else [*candidates[:3]]
+    more = ", …" if len(candidates) > len(shown) else ""
+    return f"there are {len(candidates)}: {', '.join(map(repr, shown))}{more}"

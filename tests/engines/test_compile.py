@@ -151,6 +151,21 @@ def test_wrong_options_and_engines():
         compile(model(AFFINE), "onxruntime")
     assert str(error.value) == "There is no engine 'onxruntime'; did you mean 'onnxruntime'?"
     with pytest.raises(ArgumentError) as error:
+        compile(model(AFFINE), "nonsense")
+    assert str(error.value) == (
+        "There is no engine 'nonsense'; there are 4: 'auto', 'onnxruntime', 'reference', 'xla'"
+    )
+    for engine in ("onnxruntime", "auto"):
+        with pytest.raises(ArgumentError) as error:
+            compile(model(AFFINE), engine, thread=1)
+        assert str(error.value) == (
+            "The engine 'onnxruntime' has no option 'thread'; did you mean 'threads'?"
+        )
+    with pytest.raises(ArgumentError) as error:
+        compile(model(AFFINE), "xla", threads=1)
+    assert str(error.value) == "The engine 'xla' has no option 'threads'; it has none"
+    assert compile(model(AFFINE), "auto", threads=1)(x=[[1, 2]])["y"].tolist() == [[3, 8]]
+    with pytest.raises(ArgumentError) as error:
         compile(model(AFFINE), optimization="alll")
     assert str(error.value) == "There is no optimization level 'alll'; did you mean 'all'?"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Sequence
+import inspect
+from collections.abc import Collection, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -55,15 +56,15 @@ def compile(
             `"auto"`, which is "xla" if that knows all operators of the model, else "onnxruntime";
             or `"reference"`, which is slow and evaluates with NumPy.
         base_dir: the folder of a ModelProto's external data, if it has any.
-        options: for `"onnxruntime"`: `optimization` (`"disabled"`, `"basic"`, `"extended"`,
-            `"all"`), `threads` (0: as many as there are cores), and `flush`: whether numbers
-            below 1e-38 (2e-308 in float64) count as zero. Gradients that vanish in a long loop
-            end there, where some processors are 20 times as slow. ONNX Runtime takes that from
-            the first session of a process, and then the thread that made it, NumPy included,
-            computes so from there on.
+        options: for `"onnxruntime"`, also if `"auto"` comes to it: `optimization` (`"disabled"`,
+            `"basic"`, `"extended"`, `"all"`), `threads` (0: as many as there are cores), and
+            `flush`: whether numbers below 1e-38 (2e-308 in float64) count as zero. Gradients
+            that vanish in a long loop end there, where some processors are 20 times as slow.
+            ONNX Runtime takes that from the first session of a process, and then the thread
+            that made it, NumPy included, computes so from there on.
 
     Raises:
-        ArgumentError: the engine is unknown.
+        ArgumentError: the engine is unknown, or has no such option.
         EngineError: the runtime is missing, or refuses the model.
         FormatError, GraphError: the model cannot be read or is not valid.
 
@@ -79,17 +80,31 @@ def compile(
 
 
 def _first(source: Source, engines: Sequence[str], options: dict[str, Any]) -> Compiled:
-    """Return the model on the first engine that takes it."""
+    """Return the model on the first engine that takes it; the options are for the last one."""
     *others, last = engines
+    _require_known(last, options)
     for engine in others:
         with contextlib.suppress(EngineError):
-            return _compiled(source, engine, options)
+            return _compiled(source, engine, {})
     return _compiled(source, last, options)
 
 
 def _compiled(source: Source, engine: str, options: dict[str, Any]) -> Compiled:
     module = _module(engine)
+    _require_known(engine, options)
     return Compiled(source, module.load(source, **options), module.ARRAYS)
+
+
+def _require_known(engine: str, options: Collection[str]) -> None:
+    """Refuse options that the engine does not have.
+
+    Raises: ArgumentError.
+    """
+    _, *known = inspect.signature(_module(engine).load).parameters
+    for name in options:
+        if name not in known:
+            hint = nearest(name, known) if known else "it has none"
+            raise ArgumentError(f"The engine {engine!r} has no option {name!r}; {hint}")
 
 
 def _module(engine: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ from whileback.errors import EngineError
 from whileback.graph.scopes import STANDARD_DOMAINS
 
 __all__ = ["Scope", "domain_of", "exact", "is_control", "run_graph"]
+
+
+# What XLA counts bytes with.
+_MOST_BYTES = np.iinfo(np.int64).max
 
 
 class Scope:
@@ -88,11 +93,25 @@ def _apply(node: ir.Node, operands: list[Any], trace: Trace) -> tuple[Any, ...]:
     try:
         with np.errstate(all="ignore"):
             results = tuple(map(concrete, as_tuple(entry.function(op, *operands))))
-    except (TypeError, ValueError, IndexError) as error:
+        _require_possible(results)
+    except (TypeError, ValueError, IndexError, ArithmeticError) as error:
         raise _refused(node, operands, error) from error
     if any(isinstance(result, jax.Array) and is_number(result) for result in results):
         _note_numbers(entry, node, operands, results, trace)
     return results
+
+
+def _require_possible(results: Sequence[Any]) -> None:
+    """Refuse sizes that XLA cannot count: it ends the process where it finds them.
+
+    Raises:
+        ValueError: there is such an array.
+    """
+    for result in results:
+        if isinstance(result, (np.ndarray, jax.Array)):
+            size = math.prod(result.shape) * result.dtype.itemsize
+            if size > _MOST_BYTES or min(result.shape, default=0) < 0:
+                raise ValueError(f"no array can have the shape {list(result.shape)}")
 
 
 def _refused(node: ir.Node, operands: Sequence[Any], error: Exception) -> EngineError:

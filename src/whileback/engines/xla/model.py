@@ -29,6 +29,8 @@ __all__ = ["CHANCE", "Model"]
 # An argument beside the model's: words of chance, which random numbers are made of.
 CHANCE = ""
 
+_STRING = ir.DataType.STRING
+
 # Larger constants go into the program as arguments: XLA takes long to compile large ones.
 _INLINE = 1024
 
@@ -66,17 +68,7 @@ class Model:
             EngineError: it has operators that the engine does not know; the message lists all.
         """
         model = normalize(source, needs_expansion=lambda node: not _is_lowered(node))
-        if strings := sorted({_operator(node) for node in walk(model.graph) if _has_text(node)}):
-            raise EngineError(
-                f"The engine 'xla' cannot run model {name!r}: strings, of which XLA has none, go "
-                f"into or come from {', '.join(strings)}. Run it with engine='onnxruntime'."
-            )
-        unknown = sorted({_operator(node) for node in walk(model.graph) if not _is_lowered(node)})
-        if unknown:
-            raise EngineError(
-                f"The engine 'xla' cannot run model {name!r}: it has no lowering for "
-                f"{', '.join(unknown)}. Run it with engine='onnxruntime'."
-            )
+        _require_lowered(name, model.graph)
         return cls(name, model)
 
     def words_of_chance(self) -> dict[str, np.ndarray]:
@@ -88,7 +80,10 @@ class Model:
     def run(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
         """Run the model; the outputs are JAX's arrays, or lists of them, or `ABSENT`."""
         with at_once():
-            return self._programs(self._arrays(arguments))
+            try:
+                return self._programs(self._arrays(arguments))
+            except jax.errors.JaxRuntimeError as error:
+                raise EngineError(_failed(self.name, str(error))) from error
 
     def explain(self) -> str:
         """Tell which programs were compiled, and how large their stacks are."""
@@ -132,6 +127,28 @@ class Model:
         return [exact(trace, output) for output in outputs]
 
 
+def _require_lowered(name: str, graph: ir.Graph) -> None:
+    """Refuse a model with anything that the engine does not know, and list it all.
+
+    Raises: EngineError.
+    """
+    nodes = list(walk(graph))
+    inputs = [f"input {each.name!r}" for each in graph.inputs if each.dtype is _STRING]
+    strings = sorted({_operator(node) for node in nodes if _has_text(node)}) or inputs
+    unknown = sorted({_operator(node) for node in nodes if not _is_lowered(node)})
+    reasons = []
+    if strings:
+        found = ", ".join(strings)
+        reasons.append(f"strings, of which XLA has none, go into or come from {found}")
+    if unknown:
+        reasons.append(f"it has no lowering for {', '.join(unknown)}")
+    if reasons:
+        raise EngineError(
+            f"The engine 'xla' cannot run model {name!r}: {'; '.join(reasons)}. Run it with "
+            "engine='onnxruntime'."
+        )
+
+
 def _is_lowered(node: ir.Node) -> bool:
     return is_control(node) or (domain_of(node), node.op_type) in lowerings()
 
@@ -139,7 +156,15 @@ def _is_lowered(node: ir.Node) -> bool:
 def _has_text(node: ir.Node) -> bool:
     """Tell whether a node reads or makes strings."""
     values = (*node.inputs, *node.outputs)
-    return any(value is not None and value.dtype == ir.DataType.STRING for value in values)
+    return any(value is not None and value.dtype is _STRING for value in values)
+
+
+def _failed(name: str, reason: str) -> str:
+    """Return what to say where XLA has failed to compile or to run a program."""
+    remedy = ""
+    if reason.startswith("RESOURCE_EXHAUSTED"):
+        remedy = " Give it smaller arrays; a gradient keeps less with memory='checkpoint'."
+    return f"XLA failed to run model {name!r}: {reason.splitlines()[0].rstrip('.')}.{remedy}"
 
 
 def _operator(node: ir.Node) -> str:

@@ -11,7 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from whileback.engines.xla.facts import SMALLEST, CutError, Facts, Trace, capacity_of, is_capacity
+from whileback.engines.xla.facts import (
+    CutError,
+    Facts,
+    Trace,
+    capacity_of,
+    first_capacity,
+    is_capacity,
+)
 
 __all__ = ["Specializer"]
 
@@ -55,7 +62,7 @@ class Program:
             start += size
             known = self.facts.get(key)
             if is_capacity(key):
-                if value > (SMALLEST if known is None else known):
+                if value > (first_capacity(key) if known is None else known):
                     return {key: _room(value)}
             elif known is None or not np.array_equal(_bits(known), _bits(value)):
                 return {key: value}
@@ -81,7 +88,14 @@ class Specializer:
         facts: dict[str, np.ndarray] = {}
         while True:
             program = self._find(programs, facts) or self._make(programs, facts, names)
-            outputs, report = _run(program, arrays)
+            try:
+                outputs, report = _run(program, arrays)
+            except Exception:
+                # It might fail before it can tell that other facts hold the next time.
+                programs.remove(program)
+                if program.facts.keys() <= facts.keys():
+                    raise
+                continue
             learned: Facts = {}
             if program.asked:
                 seen = np.asarray(report)

@@ -10,7 +10,18 @@ from whileback.engines.xla.operator import Operator, as_tuple
 from whileback.engines.xla.registry import Function
 from whileback.engines.xla.rows import Rows
 
-__all__ = ["along", "apart"]
+__all__ = ["along", "apart", "from_front"]
+
+
+def from_front(axis: Any, rank: int) -> int:
+    """Return an axis counted from the front, be it counted from the end.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(f"there is no axis {axis} of an array of rank {rank}")
+    return int(axis) % rank
 
 
 def along(default: int) -> Callable[..., int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whileback.engines.xla.operator import Operator
+from whileback.engines.xla.operators.axes import from_front
 from whileback.engines.xla.operators.numbers import wide_type
 from whileback.engines.xla.registry import lowering
 from whileback.engines.xla.rows import Rows
@@ -26,12 +27,12 @@ def _register(op_type: str, name: str, neutral: int) -> None:
         return xp.flip(Y, axis) if is_reverse else Y
 
     def of_rows(op: Operator, X: Rows, axis: Any) -> Any:
-        along = int(op.static(axis, "axis").item()) % X.ndim
+        along = from_front(op.static(axis, "axis").item(), X.ndim)
         return X.like(accumulate(op, X.buffer if along else X.filled(neutral), along))
 
     @lowering(op_type, folds=True, rows=of_rows)
     def of_array(op: Operator, X: Any, axis: Any) -> Any:
-        return accumulate(op, X, int(op.static(axis, "axis").item()) % X.ndim)
+        return accumulate(op, X, from_front(op.static(axis, "axis").item(), X.ndim))
 
 
 _register("CumSum", "cumsum", 0)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from whileback.engines.xla.operator import Operator
-from whileback.engines.xla.operators.axes import apart
+from whileback.engines.xla.operators.axes import apart, from_front
 from whileback.engines.xla.operators.numbers import wide_type
 from whileback.engines.xla.registry import lowering
 
@@ -22,7 +22,7 @@ def _axis(op: Operator, X: Any, dft_length: Any = None, axis: Any = None) -> int
 
 def _dft(op: Operator, X: Any, dft_length: Any = None, axis: Any = None) -> Any:
     """The discrete Fourier transform along an axis, or its inverse."""
-    along = _axis(op, X, dft_length, axis) % X.ndim
+    along = from_front(_axis(op, X, dft_length, axis), X.ndim)
     length = None if dft_length is None else int(op.static(dft_length, "dft_length").item())
     is_onesided = bool(op.integer("onesided", 0))
     if not op.integer("inverse", 0):

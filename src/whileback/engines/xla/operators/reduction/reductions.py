@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from whileback.engines.xla.operator import Operator
+from whileback.engines.xla.operators.axes import from_front
 from whileback.engines.xla.operators.math.arithmetic import quotient
 from whileback.engines.xla.operators.numbers import least, most, wide_type
 from whileback.engines.xla.registry import lowering
@@ -53,7 +54,8 @@ def _keeps(op: Operator) -> bool:
 
 def _axes(op: Operator, data: Any, axes: Any) -> tuple[int, ...]:
     """Return the axes to reduce, counted from the front: all, if there are none."""
-    named = () if axes is None else tuple(int(axis) % data.ndim for axis in op.static(axes, "axes"))
+    given = () if axes is None else op.static(axes, "axes")
+    named = tuple(from_front(axis, data.ndim) for axis in given)
     return named if named or op.integer("noop_with_empty_axes", 0) else tuple(range(data.ndim))
 
 

@@ -65,6 +65,7 @@ def compress(op: Operator, X: Any, condition: Any) -> Any:
     axis = op.node.attributes.get_int("axis", None)
     if axis is None:
         X, axis = X.reshape(-1), 0
+    condition = condition[: X.shape[axis]]
     if op.xp is np:
         return np.compress(condition, X, axis)
     count = int(op.static(jnp.count_nonzero(condition), "count"))

@@ -46,7 +46,13 @@ def split_(op: Operator, X: Any, split: Any = None) -> Any:
         length, count = X.shape[axis], op.integer("num_outputs", len(op.node.outputs))
         ends = np.minimum(np.arange(1, count) * -(-length // count), length)
     else:
-        ends = np.cumsum(op.static(split, "split"))[:-1]
+        sizes = op.static(split, "split")
+        if len(sizes) != len(op.node.outputs) or sizes.sum() != X.shape[axis] or sizes.min() < 0:
+            raise ValueError(
+                f"sizes {sizes.tolist()} are not those of {len(op.node.outputs)} parts of an axis "
+                f"of {X.shape[axis]}"
+            )
+        ends = np.cumsum(sizes)[:-1]
     return tuple(op.xp.split(X, [int(end) for end in ends], axis))
 
 
@@ -61,4 +67,7 @@ def tile_rows(op: Operator, X: Rows, repeats: Any) -> Any:
 @lowering("Tile", folds=True, rows=tile_rows)
 def tile(op: Operator, X: Any, repeats: Any) -> Any:
     """X so often behind itself along each axis."""
-    return op.xp.tile(X, tuple(map(int, op.static(repeats, "repeats"))))
+    counts = op.static(repeats, "repeats")
+    if len(counts) != X.ndim or (counts < 0).any():
+        raise ValueError(f"{counts.tolist()} does not tell how often X is repeated along each axis")
+    return op.xp.tile(X, tuple(map(int, counts)))

@@ -11,6 +11,7 @@ import numpy as np
 from whileback.engines.xla.interpret import exact
 from whileback.engines.xla.linear import Linear
 from whileback.engines.xla.operator import Operator
+from whileback.engines.xla.operators.axes import from_front
 from whileback.engines.xla.registry import lowering
 from whileback.engines.xla.rows import Rows
 
@@ -31,14 +32,17 @@ def slice_(
     op: Operator, X: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None
 ) -> Any:
     """X from starts to ends, in steps, along axes; both are counted from the end if negative."""
-    cut = np.arange(len(starts)) if axes is None else op.static(axes, "axes") % X.ndim
+    given = range(len(starts)) if axes is None else op.static(axes, "axes")
+    cut = [from_front(axis, X.ndim) for axis in given]
     stride = np.ones(len(cut), np.int64) if steps is None else op.static(steps, "steps")
+    if len(set(cut)) < len(cut) or not stride.all():
+        raise ValueError("each axis is cut once, in steps that are not 0")
     begins, stops = op.elements(starts), op.elements(ends)
     for place, (axis, step) in enumerate(zip(cut, stride, strict=True)):
         start, end = _number(starts, begins, place), _number(ends, stops, place)
         part = _Part(X.shape[axis], start, end, int(step))
         length = part.length(op, f"length along axis {axis}", stops[place] - begins[place])
-        X = part.of(X, int(axis), length)
+        X = part.of(X, axis, length)
     return X
 
 
