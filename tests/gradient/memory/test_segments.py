@@ -245,3 +245,13 @@ def test_a_stack_of_unknown_rank_along_a_negative_axis_is_refused() -> None:
         'has a rank that is not known. Declare the shape, or say memory="keep" for this loop, and '
         "no truncate=."
     )
+
+
+def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A list without elements, such as the axes of no stacks, has no type that can be guessed."""
+    scan = """(float x, float[T] table) => (float y) {
+      y = Scan(x, table) <num_scan_inputs = 1,
+        body = b (float v, float t) => (float u) { u = Mul(v, t) }>
+    }"""
+    vjp(parse(scan), "y", ["x"], memory="checkpoint")
+    assert caplog.records == []

@@ -153,13 +153,14 @@ class Segmented:
     def _ways(self, with_number: bool) -> dict[str, int | list[int]]:
         """Return the attributes of a `Scan` that say how it reads and writes."""
         reads = [(0, False)] * with_number + self.reads
-        return {
+        ways: dict[str, int | list[int]] = {
             "num_scan_inputs": len(reads),
             "scan_input_axes": [axis for axis, _ in reads],
             "scan_input_directions": [int(reverse) for _, reverse in reads],
             "scan_output_axes": [axis for axis, _ in self.writes],
             "scan_output_directions": [int(reverse) for _, reverse in self.writes],
         }
+        return {name: way for name, way in ways.items() if way}
 
     def emit_trips(self, op: Builder, part: Part, starts: Values) -> Values:
         """Emit the loop itself for some of its trips, which are counted: nothing else ends it."""
