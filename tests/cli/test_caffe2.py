@@ -136,6 +136,11 @@ def test_recorded_outputs_that_differ(command: Command) -> None:
             "--init and --input are for Caffe2's nets, and 'power.onnx.txt' is none.",
         ),
         (
+            ("run", "n.pbtxt", *VALUES, "--engine", "xla"),
+            "--engine is for models, and 'n.pbtxt' is a net of Caffe2's. Leave it out, or make a "
+            "model of the net with `whileback convert`.",
+        ),
+        (
             ("run", "n.pbtxt", "x=[[1.0,-2.0]]"),
             "FC (writes 'y') of net 'n' reads blob 'w', which the workspace does not have; there "
             "are 1: 'x' Feed it, or run the net that makes it first.",

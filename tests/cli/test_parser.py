@@ -43,14 +43,16 @@ def test_missing_arguments(command: Command) -> None:
 
 def test_inputs_are_not_called_required(command: Command) -> None:
     assert command("run").err == (
-        "usage: whileback run [-h] [--init FILE [FILE ...]] [-o FILE.npz] [--force]\n"
+        "usage: whileback run [-h] [--init FILE [FILE ...]]\n"
+        "                     [--engine {auto,onnxruntime,reference,xla}] [--explain]\n"
+        "                     [-o FILE.npz] [--force]\n"
         "                     MODEL [NAME=VALUE ...]\n"
         "error: the following arguments are required: MODEL\n"
     )
 
 
 def test_help_begins_with_a_sentence(command: Command) -> None:
-    assert "\n\nRun a model on ONNX Runtime and print its outputs.\n" in command("run", "-h").out
+    assert "\n\nRun a model and print its outputs.\n" in command("run", "-h").out
     assert "\n\nWrite the model that computes vector-Jacobian products," in command("vjp", "-h").out
 
 

@@ -104,12 +104,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output:
         _require_free(arguments)
     inputs = read_inputs(arguments.inputs)
+    if is_caffe2(arguments.model) and arguments.engine:
+        raise ArgumentError(
+            f"--engine is for models, and '{arguments.model}' is a net of Caffe2's. Leave it out, "
+            "or make a model of the net with `whileback convert`."
+        )
     explanation = "A net of Caffe2's is run operator by operator: nothing is compiled."
     with Progress(f"running {arguments.model}"):
         if is_caffe2(arguments.model):
             outputs = _nets().run(arguments, inputs)
         else:
-            compiled = whileback.compile(arguments.model, engine=arguments.engine)
+            compiled = whileback.compile(arguments.model, arguments.engine or "onnxruntime")
             outputs = compiled(inputs)
             explanation = compiled.explain()
     for name, value in outputs.items():

@@ -139,9 +139,7 @@ def _add_run(subparsers: _Subparsers[_Parser]) -> None:
     parser.add_argument(
         "--init", nargs="+", action="extend", default=[], metavar="FILE", help=_INIT
     )
-    parser.add_argument(
-        "--engine", choices=ENGINES, default="onnxruntime", help="what runs it (%(default)s)"
-    )
+    parser.add_argument("--engine", choices=ENGINES, help="what runs a model (onnxruntime)")
     parser.add_argument(
         "--explain", action="store_true", help="tell what was compiled, and how large stacks are"
     )
