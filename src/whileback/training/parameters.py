@@ -1,0 +1,115 @@
+"""Which values of a model a step trains."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from fnmatch import fnmatchcase
+
+import onnx_ir as ir
+
+from whileback.errors import ArgumentError, UnsupportedError, nearest
+from whileback.gradient.activity import dependents, reaching
+from whileback.graph.scopes import is_standard, walk, walk_graphs
+from whileback.graph.shapes import FLOATS, HALVES, describe, rank
+
+__all__ = ["matches", "trained"]
+
+# Inputs of operators that set something, and are no parameters: bounds, factors of sizes.
+_SETTINGS = {
+    "BatchNormalization": (3, 4),
+    "Clip": (1, 2),
+    "Dropout": (1,),
+    "OneHot": (2,),
+    "Pad": (2,),
+    "Resize": (1, 2),
+}
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Tell whether a name fits one of the patterns; `*`, `?` and `[…]` are as in a shell.
+
+    >>> matches("encoder.0.weight", ["*.weight"]), matches("head.bias", ["encoder.*"])
+    (True, False)
+    """
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def trained(
+    model: ir.Model,
+    graph: ir.Graph,
+    loss: ir.Value,
+    patterns: Sequence[str] | None,
+    statistics: Container[ir.Value] = (),
+) -> list[ir.Value]:
+    """Return the initializers that a step trains.
+
+    Args:
+        model: as the caller gave it: only what is an initializer there, and no `Constant`, counts.
+        graph: the same in normal form.
+        loss: a value of the graph.
+        patterns: of names. None stands for all on which the loss depends, but for numbers (of no
+            axes) and settings of operators, such as bounds.
+        statistics: of the data, which are never trained.
+
+    Raises:
+        ArgumentError: a pattern fits nothing, or nothing is left to train.
+        UnsupportedError: a parameter has 16 bits, in which small changes are lost.
+    """
+    every = _candidates(model, graph)
+    candidates = {name: value for name, value in every.items() if value not in statistics}
+    found = dependents(graph, candidates.values())
+    reached = reaching(graph, [loss], found)
+    if patterns is None:
+        settings = _settings(graph)
+        free = (v for v in candidates.values() if rank(v) != 0 and v not in settings)
+        chosen = [value for value in free if value in reached]
+    else:
+        chosen = _named(candidates, patterns, reached)
+    if not chosen:
+        raise ArgumentError(
+            f"The loss depends on no float initializer of model '{graph.name}' that could be "
+            "trained. Name some with trainable=, or make weights initializers."
+        )
+    narrow = [value for value in chosen if value.dtype in HALVES]
+    if narrow:
+        raise UnsupportedError(
+            f"'{narrow[0].name}' is {describe(narrow[0])}: steps are taken in FLOAT or DOUBLE, "
+            "since 16 bits lose small changes. Convert the parameters, or freeze these with "
+            "trainable=."
+        )
+    return chosen
+
+
+def _candidates(model: ir.Model, graph: ir.Graph) -> dict[str, ir.Value]:
+    """Return by name the float initializers of a graph in normal form that a model holds."""
+    first, *inner = [list(each.initializers) for each in walk_graphs(model.graph)]
+    ends = tuple(f"/{name}" for names in inner for name in names)
+    return {
+        name: value
+        for name, value in graph.initializers.items()
+        if value.dtype in FLOATS and (name in first or name.endswith(ends))
+    }
+
+
+def _settings(graph: ir.Graph) -> set[ir.Value]:
+    return {
+        value
+        for node in walk(graph)
+        if is_standard(node, *_SETTINGS)
+        for index, value in enumerate(node.inputs)
+        if value is not None and index in _SETTINGS[node.op_type]
+    }
+
+
+def _named(
+    candidates: dict[str, ir.Value], patterns: Sequence[str], reached: set[ir.Value]
+) -> list[ir.Value]:
+    """Return what fits the patterns and the loss depends on; each pattern must fit something."""
+    able = [name for name, value in candidates.items() if value in reached]
+    for pattern in patterns:
+        if not any(matches(name, [pattern]) for name in able):
+            raise ArgumentError(
+                f"trainable= has {pattern!r}, but of the float initializers that the loss depends "
+                f"on, none is called so; {nearest(pattern, able)}"
+            )
+    return [candidates[name] for name in able if matches(name, patterns)]
