@@ -21,6 +21,8 @@ import pytest
         "whileback.errors",
         "whileback.formats.caffe2.arguments",
         "whileback.graph.names",
+        "whileback.training.parameters",
+        "whileback.training.step",
     ],
 )
 def test_examples(module: str) -> None:
