@@ -21,6 +21,8 @@ import pytest
         "whileback.errors",
         "whileback.formats.caffe2.arguments",
         "whileback.graph.names",
+        "whileback.training.custom",
+        "whileback.training.interface",
         "whileback.training.parameters",
         "whileback.training.step",
     ],

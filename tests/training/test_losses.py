@@ -183,6 +183,18 @@ def test_axis_of_classes(shape: str, makes: str) -> None:
     np.testing.assert_allclose(out["loss"], expected, rtol=1e-5)
 
 
+def test_an_output_of_unknown_rank() -> None:
+    loss = cross_entropy(class_weights=WEIGHTS, ignore_index=1, label_smoothing=0.1)
+    text = """(double[6,4] x, int64[K] s) => (double z) <double[6,4] w = {%s}> {
+        a = Add(x, w) z = Reshape(a, s) }"""
+    plain = parse(text % ",".join("0" * 24))
+    plain.graph.outputs[0].shape = None
+    f = compile(step(plain, loss, "sgd"))
+    out = f(x=DATA["x"], s=[6, 4], label=DATA["y"], learning_rate=1.0)
+    np.testing.assert_allclose(out["loss"], DATA["cross-entropy-all.value"], rtol=1e-9)
+    np.testing.assert_allclose(-out["w_next"], DATA["cross-entropy-all.slope"], atol=1e-9)
+
+
 def test_several_with_weights() -> None:
     plain = parse("""(double[6,4] x) => (double[6,4] z, double[6,4] r) <double[1] w = {1}> {
         z = Mul(x, w) r = Tanh(z) }""")

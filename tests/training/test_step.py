@@ -14,6 +14,7 @@ import whileback
 from whileback.engines import compile
 from whileback.errors import ArgumentError, UnsupportedError
 from whileback.gradient import names
+from whileback.gradient.memory.strategies import Memory
 from whileback.training import OPTIMIZERS, adamw, cross_entropy, interface, mse, sgd, step
 
 Arrays = dict[str, Any]
@@ -102,6 +103,26 @@ def test_a_loop_learns() -> None:
     losses = run(one, [{"x": x, "label": x.sum(0) / 2} for x in sequences], 0.01, 900)
     assert max(losses[:3]) > 0.3
     assert max(losses[-3:]) < 0.01
+
+
+@pytest.mark.parametrize("memory", ["recompute", "checkpoint"])
+def test_what_loops_keep(memory: Memory) -> None:
+    x = np.random.default_rng(1).uniform(-1, 1, (7, 4, 1)).astype("f")
+    feeds = {"x": x, "label": x.sum(0), "learning_rate": 0.1}
+    expected = compile(step(with_weights(RNN), "mse", "sgd"))(feeds)
+    out = compile(step(with_weights(RNN), "mse", "sgd", memory=memory))(feeds)
+    for name, value in expected.items():
+        np.testing.assert_allclose(out[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_a_parameter_that_has_a_default_already() -> None:
+    """An initializer that is an input in the model, as in old files."""
+    model = parse("(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul(x, w) }")
+    model.graph.inputs.append(model.graph.initializers["w"])
+    f = compile(step(model, "mse", "sgd"))
+    out = f(x=[1.0, 1.0], label=[0.0, 0.0], learning_rate=1.0)
+    assert out["w_next"].tolist() == [0, 0]
+    assert list(f.inputs) == ["x", "w", "label", "learning_rate"]
 
 
 def test_the_model_stays_as_it_is() -> None:

@@ -3,6 +3,7 @@
 `step` makes them, of losses and optimizers that are functions on a builder of graphs.
 """
 
+from whileback.training.custom import custom
 from whileback.training.interface import Interface, interface
 from whileback.training.losses import (
     LOSSES,
@@ -45,6 +46,7 @@ __all__ = [
     "binary_cross_entropy",
     "cosine",
     "cross_entropy",
+    "custom",
     "huber",
     "interface",
     "kl",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -15,6 +15,8 @@ from whileback.training.losses import Loss
 from whileback.training.predictions import Prediction, prediction
 
 __all__ = ["Attached", "attach"]
+
+_CLASSES = frozenset({ir.DataType.INT32, ir.DataType.INT64})
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,9 @@ def _classes_second(op: Builder, found: Prediction, loss: Loss) -> ir.Value:
             f"loss {loss.name!r} has its classes along axis {axis}, but '{found.value.name}' is "
             f"{describe(found.value)}. Give an axis with axis=, or name another output."
         )
-    order = [each for each in range(count) if each != axis % count]
-    order.insert(1, axis % count)
+    axis %= count
+    order = [each for each in range(count) if each != axis]
+    order.insert(1, axis)
     return found.value if axis == 1 else op.Transpose(found.value, perm=order)
 
 
@@ -106,19 +109,25 @@ def _label(op: Builder, loss: Loss, name: str, value: ir.Value) -> ir.Value:
         if known.name == name:
             return _fitting(known, loss)
     label = ir.Value(name=op.names.fresh(name))
-    label.type = ir.TensorType(ir.DataType.INT64) if loss.of_classes else value.type
-    label.shape = value.shape
-    if loss.of_classes and value.shape is not None:
-        label.shape = ir.Shape([dim for index, dim in enumerate(value.shape) if index != 1])
+    like = value if loss.function is None else loss.function.inputs[1]
+    label.type, label.shape = like.type, like.shape
+    if loss.of_classes:
+        label.type = ir.TensorType(ir.DataType.INT64)
+        dims = None if value.shape is None else [*value.shape[:1], *value.shape[2:]]
+        label.shape = None if dims is None else ir.Shape(dims)
     op.graph.inputs.append(label)
     return label
 
 
 def _fitting(label: ir.Value, loss: Loss) -> ir.Value:
     """Refuse labels of floats where classes are meant, and the other way round."""
-    wanted = {ir.DataType.INT32, ir.DataType.INT64} if loss.of_classes else FLOATS
+    wanted: Container[ir.DataType | None] = FLOATS
+    kind = "floats"
+    if loss.of_classes:
+        wanted, kind = _CLASSES, "numbers of classes, INT64"
+    elif loss.function is not None:
+        wanted, kind = {loss.function.inputs[1].dtype}, describe(loss.function.inputs[1])
     if label.dtype not in wanted:
-        kind = "numbers of classes, INT64" if loss.of_classes else "floats"
         raise ArgumentError(
             f"loss {loss.name!r} compares with '{label.name}', which is {describe(label)}, but "
             f"needs {kind}. Name another one with label=."
@@ -127,4 +136,5 @@ def _fitting(label: ir.Value, loss: Loss) -> ir.Value:
 
 
 def _read(op: Builder, loss: Loss, label: ir.Value) -> ir.Value:
-    return label if loss.of_classes else op.widened(label)
+    exact = loss.of_classes or loss.function is not None
+    return label if exact else op.widened(label)

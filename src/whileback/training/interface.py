@@ -44,6 +44,16 @@ def interface(model: ir.Model) -> Interface:
     """Return what the inputs and outputs of a step are.
 
     Raises: ArgumentError for a model that `step` did not make.
+
+    >>> import onnx_ir as ir
+    >>> from whileback.training import step
+    >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     line (float[N,1] x) => (float[N,1] y) <float[1,1] w = {0.0}> { y = MatMul(x, w) }''')
+    >>> known = interface(step(model, "mse", "adam"))
+    >>> known.parameters, known.state
+    (['w'], ['steps', 'w_mean', 'w_square'])
+    >>> known.losses
+    {'loss': "mse of 'y' as it is"}
     """
     if _KEY not in model.metadata_props:
         raise ArgumentError(

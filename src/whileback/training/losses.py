@@ -53,6 +53,7 @@ class Loss:
             None for none.
         weight: the factor with which it counts among several.
         axis: of the classes; None for that of the `Softmax` before the output, or 1.
+        function: which `compute` calls, where the caller gave it; the label is its second input.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Loss:
     label: str | None = "label"
     weight: float = 1.0
     axis: int | None = None
+    function: ir.Function | None = None
 
 
 def output(output: str | None = None, weight: float = 1.0) -> Loss:

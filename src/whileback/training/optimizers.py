@@ -187,10 +187,12 @@ def _adam(
     ) -> tuple[ir.Value, State]:
         m = _mean(op, state["mean"], g, betas[0])
         v = _mean(op, state["square"], op.Mul(g, g), betas[1])
-        size = op.Div(op.cast(clock.rate, ir.DataType.DOUBLE), clock.unbiasing(op, betas[0]))
+        # m̂/(√v̂ + ε) as √(1 - β₂ᵗ)/(1 - β₁ᵗ)·m/(√v + ε·√(1 - β₂ᵗ)): the factors are numbers.
         spread = op.Sqrt(clock.unbiasing(op, betas[1]))
-        root = op.Add(op.Div(op.Sqrt(v), op.cast(spread, w)), eps)
-        change = op.Mul(op.cast(size, w), op.Div(m, root))
+        rate = op.Mul(op.cast(clock.rate, ir.DataType.DOUBLE), spread)
+        size = op.cast(op.Div(rate, clock.unbiasing(op, betas[0])), w)
+        root = op.Add(op.Sqrt(v), op.cast(op.Mul(spread, eps), w))
+        change = op.Mul(size, op.Div(m, root))
         return op.Sub(w, change), {"mean": m, "square": v}
 
     kept = _kept("mean", "square")

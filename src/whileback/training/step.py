@@ -86,6 +86,9 @@ def step(
     op = _builder(base.graph)
     statistics = train_statistics(op)
     attached = attach(op, losses)
+    functions = [each.function for each in losses if each.function is not None]
+    base.functions.update({function.identifier(): function for function in functions})
+    base.opset_imports.update({function.domain: 1 for function in functions})
     patterns = [trainable] if isinstance(trainable, str) else trainable
     parameters = trained(model, base.graph, attached.loss, patterns, statistics)
     work = _Step(base, attached, statistics, parameters, memory)
