@@ -203,20 +203,22 @@ def test_what_is_trained(patterns: Any, expected: set[str]) -> None:
 
 
 def test_what_is_trained_by_default() -> None:
-    """No numbers, no bounds, no constants, nothing on which the loss does not depend."""
+    """No numbers, no bounds, nothing on which the loss does not depend; constants like others."""
     model = parse("""(float[2] x) => (float[2] y, float[2] z)
         <float[2] w = {1, 1}, float scale = {2}, float[1] low = {-1}, float[2] other = {1, 1},
          float[2] u = {1, 1}, int64[1] whole = {3}> {
         c = Constant<value_floats = [2.0, 3.0]>()
+        e = Constant<value_float = 0.5>()
+        h = Constant<value_float = 8.0>()
         a = Mul(x, w)
-        r = Squeeze(low)
-        k = Clip(a, r)
+        k = Clip(a, e, h)
         s = Mul(k, scale)
-        y = Mul(s, c)
+        f = Add(s, low)
+        y = Mul(f, c)
         z = Mul(x, other)
     }""")
-    assert interface(step(model, mse("y"), "sgd")).parameters == ["w", "low"]
-    assert interface(step(model, mse("y"), "sgd", ["scale", "w"])).parameters == ["w", "scale"]
+    assert interface(step(model, mse("y"), "sgd")).parameters == ["w", "low", "c"]
+    assert interface(step(model, mse("y"), "sgd", ["scale", "c"])).parameters == ["scale", "c"]
 
 
 def test_initializers_of_bodies_and_branches() -> None:
@@ -232,6 +234,11 @@ def test_initializers_of_bodies_and_branches() -> None:
     out = f(feeds, c=True)
     np.testing.assert_allclose(out[f"{then}_next"], [0, 0])
     np.testing.assert_allclose(out[f"{other}_next"], [3, 4])
+
+
+def test_weights_of_a_loss_are_not_trained() -> None:
+    loss = cross_entropy(class_weights=[1, 2], label_smoothing=0.1)
+    assert len(interface(step(with_weights(MLP), loss, "sgd")).parameters) == 4
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -315,13 +322,13 @@ def test_statistics_of_unknown_rank() -> None:
     [
         (
             ["w*", "bias"],
-            "trainable= has 'bias', but of the float initializers that the loss depends on, none "
-            "is called so; there are 4: 'w0', 'b0', 'w1', …",
+            "trainable= has 'bias', but of the float tensors that the loss depends on, none is "
+            "called so; there are 4: 'w0', 'b0', 'w1', …",
         ),
         (
             [],
-            "The loss depends on no float initializer of model 'model' that could be trained. Name "
-            "some with trainable=, or make weights initializers.",
+            "The loss depends on no float tensor of model 'model' that could be trained. Name some "
+            "with trainable=, or make inputs initializers.",
         ),
     ],
 )

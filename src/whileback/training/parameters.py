@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, UnsupportedError, nearest
 from whileback.gradient.activity import dependents, reaching
-from whileback.graph.scopes import is_standard, walk, walk_graphs
+from whileback.graph.scopes import is_standard, walk
 from whileback.graph.shapes import FLOATS, HALVES, describe, rank
 
-__all__ = ["matches", "trained"]
+__all__ = ["matches", "tensors_held", "trained"]
 
 # Inputs of operators that set something, and are no parameters: bounds, factors of sizes.
 _SETTINGS = {
@@ -34,18 +34,26 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+def tensors_held(graph: ir.Graph) -> dict[str, ir.Value]:
+    """Return by name the float tensors that a graph in normal form holds, at any depth.
+
+    Whether they were initializers or `Constant` nodes: exporters write weights as either.
+    """
+    return {name: value for name, value in graph.initializers.items() if value.dtype in FLOATS}
+
+
 def trained(
-    model: ir.Model,
     graph: ir.Graph,
+    held: Mapping[str, ir.Value],
     loss: ir.Value,
     patterns: Sequence[str] | None,
     statistics: Container[ir.Value] = (),
 ) -> list[ir.Value]:
-    """Return the initializers that a step trains.
+    """Return the values that a step trains.
 
     Args:
-        model: as the caller gave it: only what is an initializer there, and no `Constant`, counts.
-        graph: the same in normal form.
+        graph: a model in normal form, with its loss.
+        held: the tensors that the model itself holds.
         loss: a value of the graph.
         patterns: of names. None stands for all on which the loss depends, but for numbers (of no
             axes) and settings of operators, such as bounds.
@@ -55,8 +63,7 @@ def trained(
         ArgumentError: a pattern fits nothing, or nothing is left to train.
         UnsupportedError: a parameter has 16 bits, in which small changes are lost.
     """
-    every = _candidates(model, graph)
-    candidates = {name: value for name, value in every.items() if value not in statistics}
+    candidates = {name: value for name, value in held.items() if value not in statistics}
     found = dependents(graph, candidates.values())
     reached = reaching(graph, [loss], found)
     if patterns is None:
@@ -67,8 +74,8 @@ def trained(
         chosen = _named(candidates, patterns, reached)
     if not chosen:
         raise ArgumentError(
-            f"The loss depends on no float initializer of model '{graph.name}' that could be "
-            "trained. Name some with trainable=, or make weights initializers."
+            f"The loss depends on no float tensor of model '{graph.name}' that could be trained. "
+            "Name some with trainable=, or make inputs initializers."
         )
     narrow = [value for value in chosen if value.dtype in HALVES]
     if narrow:
@@ -78,17 +85,6 @@ def trained(
             "trainable=."
         )
     return chosen
-
-
-def _candidates(model: ir.Model, graph: ir.Graph) -> dict[str, ir.Value]:
-    """Return by name the float initializers of a graph in normal form that a model holds."""
-    first, *inner = [list(each.initializers) for each in walk_graphs(model.graph)]
-    ends = tuple(f"/{name}" for names in inner for name in names)
-    return {
-        name: value
-        for name, value in graph.initializers.items()
-        if value.dtype in FLOATS and (name in first or name.endswith(ends))
-    }
 
 
 def _settings(graph: ir.Graph) -> set[ir.Value]:
@@ -102,14 +98,14 @@ def _settings(graph: ir.Graph) -> set[ir.Value]:
 
 
 def _named(
-    candidates: dict[str, ir.Value], patterns: Sequence[str], reached: set[ir.Value]
+    candidates: Mapping[str, ir.Value], patterns: Sequence[str], reached: set[ir.Value]
 ) -> list[ir.Value]:
     """Return what fits the patterns and the loss depends on; each pattern must fit something."""
     able = [name for name, value in candidates.items() if value in reached]
     for pattern in patterns:
         if not any(matches(name, [pattern]) for name in able):
             raise ArgumentError(
-                f"trainable= has {pattern!r}, but of the float initializers that the loss depends "
-                f"on, none is called so; {nearest(pattern, able)}"
+                f"trainable= has {pattern!r}, but of the float tensors that the loss depends on, "
+                f"none is called so; {nearest(pattern, able)}"
             )
     return [candidates[name] for name in able if matches(name, patterns)]

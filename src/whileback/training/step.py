@@ -21,7 +21,7 @@ from whileback.training.attaching import Attached, attach
 from whileback.training.interface import Interface
 from whileback.training.losses import Loss, loss_named
 from whileback.training.optimizers import Clock, Optimizer, State, optimizer_named
-from whileback.training.parameters import matches, trained
+from whileback.training.parameters import matches, tensors_held, trained
 from whileback.training.statistics import train_statistics
 
 __all__ = ["step"]
@@ -56,10 +56,10 @@ def step(
         loss: a name in `LOSSES`, a loss with settings, or several, whose weighted sum is made
             smaller.
         optimizer: a name in `OPTIMIZERS`, or one with settings.
-        trainable: patterns of the names of initializers (`"*.weight"`); those in a subgraph are
-            called `node/branch/name`. By default all float ones of at least one axis on which a
-            loss depends, but for running statistics and settings of operators, such as the bounds
-            of `Clip`. What is not trained stays as it is in the model.
+        trainable: patterns of the names of initializers and constants (`"*.weight"`); those in a
+            subgraph are called `node/branch/name`. By default all float ones of at least one axis
+            on which a loss depends, but for running statistics and settings of operators, such as
+            the bounds of `Clip`. What is not trained stays as it is in the model.
         no_decay: patterns of the names of parameters without weight decay.
         clip_norm: if all gradients together have a longer norm than this, they are scaled to it.
         clip_value: every element of a gradient is cut to ± this; before `clip_norm`.
@@ -83,14 +83,14 @@ def step(
     """
     chosen, losses = optimizer_named(optimizer), _listed(loss)
     base = normalize(model)
-    op = _builder(base.graph)
+    op, held = _builder(base.graph), tensors_held(base.graph)
     statistics = train_statistics(op)
     attached = attach(op, losses)
     functions = [each.function for each in losses if each.function is not None]
     base.functions.update({function.identifier(): function for function in functions})
     base.opset_imports.update({function.domain: 1 for function in functions})
     patterns = [trainable] if isinstance(trainable, str) else trainable
-    parameters = trained(model, base.graph, attached.loss, patterns, statistics)
+    parameters = trained(base.graph, held, attached.loss, patterns, statistics)
     work = _Step(base, attached, statistics, parameters, memory)
     work.clip(clip_norm, clip_value)
     work.update(chosen, no_decay)
