@@ -80,8 +80,14 @@ def with_loss(plain: ir.Model, *losses: Loss) -> ir.Model:
 
 def one_step(plain: ir.Model, loss: Loss, label: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the loss, and the slope with respect to w: what descent at rate 1 takes off."""
-    f = compile(step(plain, loss, "sgd"))
-    out = f(x=DATA["x"], label=DATA[label], learning_rate=1.0)
+    return one_step_of(plain, loss, DATA["x"], DATA[label])
+
+
+def one_step_of(
+    plain: ir.Model, loss: Loss, x: np.ndarray, label: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same for other data."""
+    out = compile(step(plain, loss, "sgd"))(x=x, label=label, learning_rate=1.0)
     return out["loss"], -out["w_next"]
 
 
@@ -139,6 +145,55 @@ def test_probabilities_of_each_element(text: str) -> None:
     np.testing.assert_allclose(slope, DATA["binary-cross-entropy.slope"], atol=1e-9)
 
 
+BRANCH = """t = Constant<value = bool {1}>()
+    b = If(t) < then_branch = g () => (double[6,4] p) { p = %s(a) },
+                else_branch = h () => (double[6,4] q) { q = Identity(a) }>
+    z = Identity(b)"""
+LOOP = """n = Constant<value_int = 6>()
+    t = Constant<value = bool {1}>()
+    z = Loop(n, t) <body = g (int64 i, bool c) => (bool d, double[4] r) {
+        d = Identity(c) e = Gather(a, i) r = %s(e) }>"""
+
+
+@pytest.mark.parametrize("text", [BRANCH, LOOP])
+@pytest.mark.parametrize(
+    ("maker", "name"),
+    [
+        ("Softmax", "cross-entropy-all"),
+        ("LogSoftmax", "cross-entropy-all"),
+        ("Softmax", "kl"),
+        ("Sigmoid", "binary-cross-entropy"),
+    ],
+)
+def test_probabilities_made_in_branches_and_loops(text: str, maker: str, name: str) -> None:
+    loss, label = CASES[name]
+    value, slope = one_step(model(text % maker), loss, label)
+    np.testing.assert_allclose(value, DATA[f"{name}.value"], rtol=1e-9)
+    np.testing.assert_allclose(slope, DATA[f"{name}.slope"], atol=1e-9)
+
+
+def test_means_of_probabilities() -> None:
+    """Of which no logits are known, as of those of several steps."""
+    zeros = ",".join("0" * 24)
+    plain = parse(f"""(double[6,4] x) => (double[6,1] z) <double[6,4] w = {{{zeros}}}> {{
+        axes = Constant<value_ints = [1]>() a = Add(x, w) b = Sigmoid(a) z = ReduceMean(b, axes)
+    }}""")
+    label = DATA["p"][:, :1]
+    value, _ = one_step_of(plain, binary_cross_entropy(), DATA["x"], label)
+    mean = (1 / (1 + np.exp(-DATA["x"]))).mean(1, keepdims=True)
+    expected = -(label * np.log(mean) + (1 - label) * np.log(1 - mean)).mean()
+    np.testing.assert_allclose(value, expected, rtol=1e-9)
+
+
+def test_probabilities_of_0_and_1() -> None:
+    """Far from the label, inside of a branch, the slope is 0 rather than no number."""
+    for maker, loss in (("Sigmoid", binary_cross_entropy()), ("Softmax", cross_entropy())):
+        x = np.tile([1e4, -1e4, 0, 0], (6, 1))
+        label = np.zeros((6, 4)) if maker == "Sigmoid" else np.full(6, 1)
+        value, slope = one_step_of(model(BRANCH % maker), loss, x, label)
+        assert np.isfinite(value) and np.isfinite(slope).all()
+
+
 @pytest.mark.parametrize(
     ("text", "loss", "said"),
     [
@@ -155,6 +210,12 @@ def test_probabilities_of_each_element(text: str) -> None:
             "binary-cross-entropy of 'a', the logits of 'z', which node 'Sigmoid' (Sigmoid) makes",
         ),
         ("z = Sigmoid(a)", mse(), "mse of 'z' as it is"),
+        (
+            BRANCH % "Sigmoid",
+            binary_cross_entropy(),
+            "binary-cross-entropy of 'z', made of probabilities of node 'Sigmoid' (Sigmoid): its "
+            "logarithm is read",
+        ),
     ],
 )
 def test_what_is_read_is_said(text: str, loss: Loss, said: str) -> None:

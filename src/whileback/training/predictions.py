@@ -10,7 +10,7 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError
 from whileback.graph.builder import Builder
 from whileback.graph.names import label
-from whileback.graph.scopes import is_standard
+from whileback.graph.scopes import is_standard, subgraphs
 
 __all__ = ["Prediction", "Reads", "prediction"]
 
@@ -18,6 +18,8 @@ Reads = Literal["logits", "binary logits", "log-probabilities", "values"]
 
 # These move elements, and change none.
 _MOVES = ("Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Flatten")
+# Probabilities stay probabilities in these.
+_KEEPS = ("Cast", "Gather", "GatherND", "ReduceMax", "ReduceMean", "ReduceMin", "Slice")
 _OVER_CLASSES = ("Softmax", "LogSoftmax")
 _FITTING: dict[Reads, tuple[str, ...]] = {
     "logits": _OVER_CLASSES,
@@ -40,18 +42,24 @@ def prediction(op: Builder, output: ir.Value, reads: Reads, loss: str) -> Predic
 
     Of an output that `Softmax`, `LogSoftmax` or `Sigmoid` makes, also through operators that only
     move elements, that is taken which goes into these, since the logarithm of what comes out
-    loses digits. Everything else counts as what the loss reads.
+    loses digits. That logarithm is taken where they are inside of a branch or a loop, or where
+    others, such as means, come between. Everything else counts as what the loss reads.
 
     Raises: ArgumentError if probabilities of each element for itself meet a loss over classes, or
     the other way round.
     """
     if reads == "values":
         return Prediction(output, None, f"'{output.name}' as it is")
-    maker, moves = _maker(output)
+    moves, value = _unmoved(output)
+    maker = _maker(value)
     if maker is None:
         return Prediction(output, None, f"'{output.name}', taken as {reads}")
     if maker.op_type not in _FITTING[reads]:
         raise ArgumentError(_misfit(output, maker, loss))
+    if maker is not value.producer():
+        said = f"'{output.name}', made of probabilities of node {label(maker)} ({maker.op_type}): "
+        said += "its logarithm is read"
+        return Prediction(_logarithm(op, output, maker.op_type), None, said)
     source = maker.inputs[0]
     assert source is not None
     said = f"'{source.name}', the logits of '{output.name}', which node {label(maker)} "
@@ -64,16 +72,44 @@ def prediction(op: Builder, output: ir.Value, reads: Reads, loss: str) -> Predic
     return Prediction(source, None if moves else axis, said)
 
 
-def _maker(output: ir.Value) -> tuple[ir.Node | None, list[ir.Node]]:
-    """Return the node that makes probabilities, and those that move them to the output."""
+def _unmoved(value: ir.Value) -> tuple[list[ir.Node], ir.Value]:
+    """Return the nodes that move elements to a value, and the value that they begin with."""
     moves: list[ir.Node] = []
-    node = output.producer()
+    node = value.producer()
     while node is not None and is_standard(node, *_MOVES) and node.inputs[0] is not None:
         moves.insert(0, node)
-        node = node.inputs[0].producer()
-    if node is not None and is_standard(node, "Sigmoid", *_OVER_CLASSES):
-        return node, moves
-    return None, []
+        value = node.inputs[0]
+        node = value.producer()
+    return moves, value
+
+
+def _maker(value: ir.Value) -> ir.Node | None:
+    """Return the node that makes probabilities, also in a branch or a loop, or chosen of more."""
+    start = _unmoved(value)[1]
+    node = start.producer()
+    if node is None or is_standard(node, "Sigmoid", *_OVER_CLASSES):
+        return node
+    if is_standard(node, *_KEEPS) and node.inputs[0] is not None:
+        return _maker(node.inputs[0])
+    if not is_standard(node, "If", "Loop", "Scan"):
+        return None
+    for inner in subgraphs(node):
+        # The body of a `Loop` returns its condition first.
+        index = (start.index() or 0) + len(inner.outputs) - len(node.outputs)
+        maker = _maker(inner.outputs[index])
+        if maker is not None:
+            return maker
+    return None
+
+
+def _logarithm(op: Builder, P: ir.Value, maker: str) -> ir.Value:
+    """Return log P of probabilities over classes, or log P/(1 - P), for P not nearer than 1e-7."""
+    if maker == "LogSoftmax":
+        return P
+    P = op.widened(P)
+    P = op.Clip(P, *(op.constant(limit, P.dtype) for limit in (1e-7, 1 - 1e-7)))
+    logarithm = op.Log(P)
+    return op.Sub(logarithm, op.Log(op.Sub(1.0, P))) if maker == "Sigmoid" else logarithm
 
 
 def _moved(op: Builder, value: ir.Value, moves: list[ir.Node]) -> ir.Value:
