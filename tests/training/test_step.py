@@ -322,8 +322,8 @@ def test_statistics_of_unknown_rank() -> None:
     [
         (
             ["w*", "bias"],
-            "trainable= has 'bias', but of the float tensors that the loss depends on, none is "
-            "called so; there are 4: 'w0', 'b0', 'w1', …",
+            "trainable= has 'bias', which fits none of the names of tensors that can be trained; "
+            "there are 4: 'w0', 'b0', 'w1', …",
         ),
         (
             [],
@@ -335,6 +335,24 @@ def test_statistics_of_unknown_rank() -> None:
 def test_nothing_to_train(patterns: list[str], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         step(with_weights(MLP), "cross-entropy", "sgd", patterns)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"no_decay": "b9"},
+            "no_decay= has 'b9', which fits none of the names of tensors that can be trained; did "
+            "you mean 'b1' or 'b0'?",
+        ),
+        ({"clip_norm": 0}, "clip_norm=0 is not above 0. Give a number above 0."),
+        ({"clip_value": -1.0}, "clip_value=-1.0 is not above 0. Give a number above 0."),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        step(with_weights(MLP), "cross-entropy", "adamw", **options)
     assert str(caught.value) == message
 
 

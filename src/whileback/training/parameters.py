@@ -12,7 +12,7 @@ from whileback.gradient.activity import dependents, reaching
 from whileback.graph.scopes import is_standard, walk
 from whileback.graph.shapes import FLOATS, HALVES, describe, rank
 
-__all__ = ["matches", "tensors_held", "trained"]
+__all__ = ["fitting", "listed", "tensors_held", "trained"]
 
 # Inputs of operators that set something, and are no parameters: bounds, factors of sizes.
 _SETTINGS = {
@@ -25,13 +25,26 @@ _SETTINGS = {
 }
 
 
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Tell whether a name fits one of the patterns; `*`, `?` and `[…]` are as in a shell.
+def listed(patterns: str | Sequence[str]) -> list[str]:
+    """Return one pattern, or several, as a list."""
+    return [patterns] if isinstance(patterns, str) else list(patterns)
 
-    >>> matches("encoder.0.weight", ["*.weight"]), matches("head.bias", ["encoder.*"])
-    (True, False)
+
+def fitting(patterns: Sequence[str], names: Sequence[str], argument: str) -> list[str]:
+    """Return the names that fit one of the patterns; `*`, `?` and `[…]` are as in a shell.
+
+    Raises: ArgumentError for a pattern of an `argument` that none of the names fits.
+
+    >>> fitting(["*.weight"], ["encoder.weight", "encoder.bias"], "trainable")
+    ['encoder.weight']
     """
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ArgumentError(
+                f"{argument}= has {pattern!r}, which fits none of the names of tensors that can be "
+                f"trained; {nearest(pattern, names)}"
+            )
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def tensors_held(graph: ir.Graph) -> dict[str, ir.Value]:
@@ -71,7 +84,8 @@ def trained(
         free = (v for v in candidates.values() if rank(v) != 0 and v not in settings)
         chosen = [value for value in free if value in reached]
     else:
-        chosen = _named(candidates, patterns, reached)
+        able = [name for name, value in candidates.items() if value in reached]
+        chosen = [candidates[name] for name in fitting(patterns, able, "trainable")]
     if not chosen:
         raise ArgumentError(
             f"The loss depends on no float tensor of model '{graph.name}' that could be trained. "
@@ -95,17 +109,3 @@ def _settings(graph: ir.Graph) -> set[ir.Value]:
         for index, value in enumerate(node.inputs)
         if value is not None and index in _SETTINGS[node.op_type]
     }
-
-
-def _named(
-    candidates: Mapping[str, ir.Value], patterns: Sequence[str], reached: set[ir.Value]
-) -> list[ir.Value]:
-    """Return what fits the patterns and the loss depends on; each pattern must fit something."""
-    able = [name for name, value in candidates.items() if value in reached]
-    for pattern in patterns:
-        if not any(matches(name, [pattern]) for name in able):
-            raise ArgumentError(
-                f"trainable= has {pattern!r}, but of the float tensors that the loss depends on, "
-                f"none is called so; {nearest(pattern, able)}"
-            )
-    return [candidates[name] for name in able if matches(name, patterns)]

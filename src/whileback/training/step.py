@@ -21,7 +21,7 @@ from whileback.training.attaching import Attached, attach
 from whileback.training.interface import Interface
 from whileback.training.losses import Loss, loss_named
 from whileback.training.optimizers import Clock, Optimizer, State, optimizer_named
-from whileback.training.parameters import matches, tensors_held, trained
+from whileback.training.parameters import fitting, listed, tensors_held, trained
 from whileback.training.statistics import train_statistics
 
 __all__ = ["step"]
@@ -34,7 +34,7 @@ def step(
     optimizer: str | Optimizer,
     trainable: str | Sequence[str] | None = None,
     *,
-    no_decay: Sequence[str] = (),
+    no_decay: str | Sequence[str] = (),
     clip_norm: float | None = None,
     clip_value: float | None = None,
     memory: Memory = None,
@@ -82,6 +82,7 @@ def step(
     [[3.0]]
     """
     chosen, losses = optimizer_named(optimizer), _listed(loss)
+    _check_limits(clip_norm=clip_norm, clip_value=clip_value)
     base = normalize(model)
     op, held = _builder(base.graph), tensors_held(base.graph)
     statistics = train_statistics(op)
@@ -89,11 +90,12 @@ def step(
     functions = [each.function for each in losses if each.function is not None]
     base.functions.update({function.identifier(): function for function in functions})
     base.opset_imports.update({function.domain: 1 for function in functions})
-    patterns = [trainable] if isinstance(trainable, str) else trainable
+    patterns = None if trainable is None else listed(trainable)
     parameters = trained(base.graph, held, attached.loss, patterns, statistics)
+    undecayed = fitting(listed(no_decay), [str(value.name) for value in parameters], "no_decay")
     work = _Step(base, attached, statistics, parameters, memory)
     work.clip(clip_norm, clip_value)
-    work.update(chosen, no_decay)
+    work.update(chosen, undecayed)
     return work.finish()
 
 
@@ -102,6 +104,12 @@ def _listed(loss: str | Loss | Sequence[str | Loss]) -> list[Loss]:
     if not several:
         raise ArgumentError("loss= is empty; give a name or a loss.")
     return [loss_named(each) for each in several]
+
+
+def _check_limits(**limits: float | None) -> None:
+    for name, limit in limits.items():
+        if limit is not None and limit <= 0:
+            raise ArgumentError(f"{name}={limit!r} is not above 0. Give a number above 0.")
 
 
 def _builder(graph: ir.Graph) -> Builder:
@@ -177,8 +185,8 @@ class _Step:
         for value, slope in self.parameters.items():
             self.parameters[value] = op.Mul(slope, op.cast(factor, slope))
 
-    def update(self, optimizer: Optimizer, no_decay: Sequence[str]) -> None:
-        """Emit the optimizer for every parameter."""
+    def update(self, optimizer: Optimizer, undecayed: Sequence[str]) -> None:
+        """Emit the optimizer for every parameter; those named have no weight decay."""
         op, number = self.op, self.rate
         op.role = optimizer.name
         if optimizer.needs_number:
@@ -190,7 +198,7 @@ class _Step:
         for w, g in self.parameters.items():
             op.origin = ir.node("Parameter", [], name=str(w.name))
             before = self._state_of(optimizer, w)
-            decays = not matches(str(w.name), no_decay)
+            decays = w.name not in undecayed
             self.next[w], after = optimizer.apply(op, w, g, before, clock, decays)
             self.next |= {before[part]: value for part, value in after.items()}
 
