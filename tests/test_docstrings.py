@@ -21,6 +21,10 @@ import pytest
         "whileback.errors",
         "whileback.formats.caffe2.arguments",
         "whileback.graph.names",
+        "whileback.training.custom",
+        "whileback.training.interface",
+        "whileback.training.parameters",
+        "whileback.training.step",
     ],
 )
 def test_examples(module: str) -> None:

@@ -16,6 +16,7 @@
 
 from importlib.metadata import version
 
+from whileback import training
 from whileback.api import check, names, save, show, vjp
 from whileback.checking.report import Report
 from whileback.derivatives import hessian, hvp, jacobian, jvp
@@ -67,5 +68,6 @@ __all__ = [
     "rule",
     "save",
     "show",
+    "training",
     "vjp",
 ]

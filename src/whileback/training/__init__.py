@@ -1,0 +1,61 @@
+"""Training steps as plain ONNX models: parameters, state and a batch in, parameters and loss out.
+
+`step` makes them, of losses and optimizers that are functions on a builder of graphs.
+"""
+
+from whileback.training.custom import custom
+from whileback.training.interface import Interface, interface
+from whileback.training.losses import (
+    LOSSES,
+    Loss,
+    binary_cross_entropy,
+    cosine,
+    cross_entropy,
+    huber,
+    kl,
+    l1,
+    mse,
+    nll,
+    output,
+)
+from whileback.training.optimizers import (
+    OPTIMIZERS,
+    Optimizer,
+    adafactor,
+    adagrad,
+    adam,
+    adamw,
+    lion,
+    rmsprop,
+    sgd,
+)
+
+# Last, since the function has the name of a submodule, which an import would bind again.
+from whileback.training.step import step  # isort: skip
+
+__all__ = [
+    "LOSSES",
+    "OPTIMIZERS",
+    "Interface",
+    "Loss",
+    "Optimizer",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamw",
+    "binary_cross_entropy",
+    "cosine",
+    "cross_entropy",
+    "custom",
+    "huber",
+    "interface",
+    "kl",
+    "l1",
+    "lion",
+    "mse",
+    "nll",
+    "output",
+    "rmsprop",
+    "sgd",
+    "step",
+]

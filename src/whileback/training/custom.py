@@ -1,0 +1,102 @@
+"""Losses of the caller's own, as ONNX models."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import onnx
+import onnx_ir as ir
+
+from whileback.errors import ArgumentError
+from whileback.formats import from_proto
+from whileback.gradient.activity import dependents
+from whileback.graph.builder import Builder
+from whileback.graph.normalize import normalize
+from whileback.graph.shapes import FLOATS, describe
+from whileback.training.losses import Loss
+
+__all__ = ["custom"]
+
+_DOMAIN = "whileback.losses"
+_number = count()
+
+
+def custom(
+    model: ir.Model | onnx.ModelProto,
+    output: str | None = None,
+    label: str = "label",
+    weight: float = 1.0,
+) -> Loss:
+    """Return a loss that a model computes, of any operators that have gradients, loops included.
+
+    Its first input is the prediction, its second one, if it has that, the label, of any type. The
+    loss is the sum of its only output. A function of onnxscript gives such a model with
+    `to_model_proto()`.
+
+    Raises: ArgumentError for another number of inputs or outputs, for a prediction or a loss that
+    is not of floats, and for a loss that does not depend on the prediction smoothly.
+
+    >>> import onnx.parser
+    >>> loss = custom(onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     quartic (float[N] p, float[N] y) => (float l) {
+    ...         d = Sub(p, y) s = Mul(d, d) l = ReduceSumSquare<keepdims = 0>(s)
+    ...     }'''))
+    >>> loss.name
+    'quartic'
+    """
+    given = from_proto(model, None) if isinstance(model, onnx.ModelProto) else model
+    normal = normalize(given)
+    _check(normal.graph)
+    function = _as_function(normal)
+    inputs = len(function.inputs)
+
+    def compute(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
+        prediction = op.cast(X, function.inputs[0])
+        (result,) = op.emit(function.name, [prediction, Y][:inputs], domain=_DOMAIN)
+        result.type = function.outputs[0].type
+        return op.ReduceSum(result, keepdims=0)
+
+    return Loss(
+        str(given.graph.name),
+        compute,
+        output=output,
+        label=label if inputs == 2 else None,
+        weight=weight,
+        function=function,
+    )
+
+
+def _as_function(model: ir.Model) -> ir.Function:
+    """Return a function of a name of its own, in which constants stand for initializers."""
+    graph = model.graph
+    for value in list(graph.initializers.values()):
+        if value.is_graph_input():
+            continue
+        node = ir.node("Constant", [], {"value": value.const_value})
+        node.outputs[0].name = value.name
+        node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
+        value.replace_all_uses_with(node.outputs[0], replace_graph_outputs=True)
+        del graph.initializers[str(value.name)]
+        graph.insert_before(graph[0], node)
+    return ir.Function(_DOMAIN, f"loss_{next(_number)}", graph=graph, attributes=[])
+
+
+def _check(graph: ir.Graph) -> None:
+    inputs, outputs = graph.inputs, graph.outputs
+    if len(inputs) not in (1, 2) or len(outputs) != 1:
+        raise ArgumentError(
+            f"Model '{graph.name}' has {len(inputs)} inputs and {len(outputs)} outputs: a loss has "
+            "a prediction and a label, or the prediction alone, and one output. Change the model."
+        )
+    for value in (inputs[0], outputs[0]):
+        if value.dtype not in FLOATS:
+            raise ArgumentError(
+                f"'{value.name}' of model '{graph.name}' is {describe(value)}: a prediction and a "
+                "loss are floats. Change the model."
+            )
+    active = dependents(graph, inputs[:1])
+    if outputs[0] not in active:
+        raise ArgumentError(
+            f"'{outputs[0].name}' of model '{graph.name}' does not depend on '{inputs[0].name}' in "
+            "a way that has a gradient. Change the model."
+        )

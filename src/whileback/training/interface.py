@@ -1,0 +1,63 @@
+"""The names of a step's inputs and outputs, as its metadata hold them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import onnx_ir as ir
+
+from whileback.errors import ArgumentError
+
+__all__ = ["Interface", "interface"]
+
+_KEY = "whileback.training"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What the inputs and outputs of a step are; `whileback.names` tells what follows on what.
+
+    Attributes:
+        loss: the output that is made smaller.
+        learning_rate: the input FLOAT[] that has no default.
+        losses: by output, each loss, and what it reads: logits, or what else.
+        parameters: the inputs that are trained.
+        statistics: the inputs that are running statistics of the data.
+        state: the inputs that the optimizer keeps.
+    """
+
+    loss: str
+    learning_rate: str
+    losses: Mapping[str, str]
+    parameters: list[str]
+    statistics: list[str]
+    state: list[str]
+
+    def write(self, model: ir.Model) -> None:
+        """Put this into a model's metadata."""
+        model.metadata_props[_KEY] = json.dumps(asdict(self), ensure_ascii=False)
+
+
+def interface(model: ir.Model) -> Interface:
+    """Return what the inputs and outputs of a step are.
+
+    Raises: ArgumentError for a model that `step` did not make.
+
+    >>> import onnx_ir as ir
+    >>> from whileback.training import step
+    >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     line (float[N,1] x) => (float[N,1] y) <float[1,1] w = {0.0}> { y = MatMul(x, w) }''')
+    >>> known = interface(step(model, "mse", "adam"))
+    >>> known.parameters, known.state
+    (['w'], ['steps', 'w_mean', 'w_square'])
+    >>> known.losses
+    {'loss': "mse of 'y' as it is"}
+    """
+    if _KEY not in model.metadata_props:
+        raise ArgumentError(
+            f"Model '{model.graph.name}' is no training step: its metadata lack {_KEY!r}. Make one "
+            "with whileback.training.step()."
+        )
+    return Interface(**json.loads(model.metadata_props[_KEY]))

@@ -1,0 +1,111 @@
+"""Which values of a model a step trains."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import onnx_ir as ir
+
+from whileback.errors import ArgumentError, UnsupportedError, nearest
+from whileback.gradient.activity import dependents, reaching
+from whileback.graph.scopes import is_standard, walk
+from whileback.graph.shapes import FLOATS, HALVES, describe, rank
+
+__all__ = ["fitting", "listed", "tensors_held", "trained"]
+
+# Inputs of operators that set something, and are no parameters: bounds, factors of sizes.
+_SETTINGS = {
+    "BatchNormalization": (3, 4),
+    "Clip": (1, 2),
+    "Dropout": (1,),
+    "OneHot": (2,),
+    "Pad": (2,),
+    "Resize": (1, 2),
+}
+
+
+def listed(patterns: str | Sequence[str]) -> list[str]:
+    """Return one pattern, or several, as a list."""
+    return [patterns] if isinstance(patterns, str) else list(patterns)
+
+
+def fitting(patterns: Sequence[str], names: Sequence[str], argument: str) -> list[str]:
+    """Return the names that fit one of the patterns; `*`, `?` and `[…]` are as in a shell.
+
+    Raises: ArgumentError for a pattern of an `argument` that none of the names fits.
+
+    >>> fitting(["*.weight"], ["encoder.weight", "encoder.bias"], "trainable")
+    ['encoder.weight']
+    """
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ArgumentError(
+                f"{argument}= has {pattern!r}, which fits none of the names of tensors that can be "
+                f"trained; {nearest(pattern, names)}"
+            )
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def tensors_held(graph: ir.Graph) -> dict[str, ir.Value]:
+    """Return by name the float tensors that a graph in normal form holds, at any depth.
+
+    Whether they were initializers or `Constant` nodes: exporters write weights as either.
+    """
+    return {name: value for name, value in graph.initializers.items() if value.dtype in FLOATS}
+
+
+def trained(
+    graph: ir.Graph,
+    held: Mapping[str, ir.Value],
+    loss: ir.Value,
+    patterns: Sequence[str] | None,
+    statistics: Container[ir.Value] = (),
+) -> list[ir.Value]:
+    """Return the values that a step trains.
+
+    Args:
+        graph: a model in normal form, with its loss.
+        held: the tensors that the model itself holds.
+        loss: a value of the graph.
+        patterns: of names. None stands for all on which the loss depends, but for numbers (of no
+            axes) and settings of operators, such as bounds.
+        statistics: of the data, which are never trained.
+
+    Raises:
+        ArgumentError: a pattern fits nothing, or nothing is left to train.
+        UnsupportedError: a parameter has 16 bits, in which small changes are lost.
+    """
+    candidates = {name: value for name, value in held.items() if value not in statistics}
+    found = dependents(graph, candidates.values())
+    reached = reaching(graph, [loss], found)
+    if patterns is None:
+        settings = _settings(graph)
+        free = (v for v in candidates.values() if rank(v) != 0 and v not in settings)
+        chosen = [value for value in free if value in reached]
+    else:
+        able = [name for name, value in candidates.items() if value in reached]
+        chosen = [candidates[name] for name in fitting(patterns, able, "trainable")]
+    if not chosen:
+        raise ArgumentError(
+            f"The loss depends on no float tensor of model '{graph.name}' that could be trained. "
+            "Name some with trainable=, or make inputs initializers."
+        )
+    narrow = [value for value in chosen if value.dtype in HALVES]
+    if narrow:
+        raise UnsupportedError(
+            f"'{narrow[0].name}' is {describe(narrow[0])}: steps are taken in FLOAT or DOUBLE, "
+            "since 16 bits lose small changes. Convert the parameters, or freeze these with "
+            "trainable=."
+        )
+    return chosen
+
+
+def _settings(graph: ir.Graph) -> set[ir.Value]:
+    return {
+        value
+        for node in walk(graph)
+        if is_standard(node, *_SETTINGS)
+        for index, value in enumerate(node.inputs)
+        if value is not None and index in _SETTINGS[node.op_type]
+    }
