@@ -118,3 +118,16 @@ def test_what_is_not_there_is_refused(body: str, message: str) -> None:
     with pytest.raises(EngineError) as error:
         compile(parse(text), engine="xla")(X=X)
     assert str(error.value) == message
+
+
+def test_maps_whose_body_has_operators_newer_than_the_definition() -> None:
+    """ONNX defines `SequenceMap` in opset 17; ReduceMax has its axes as an input since 18."""
+    text = """(seq(float[N,3]) s, float[3] X) => (seq(float[N]) t, seq(float[N,3]) u) {
+        axes = Constant<value_ints = [1]>()
+        t, u = SequenceMap(s, X) <body = b (float[N,3] a, float[3] c) => (float[N] d, float[N,3] e) {
+            e = Add(a, c)
+            d = ReduceMax<keepdims = 0>(e, axes)
+        }>
+    }"""
+    for elements in ([X, Y], [Y]):
+        _agrees(text, s=elements, X=normal(3))
