@@ -124,7 +124,8 @@ def test_maps_whose_body_has_operators_newer_than_the_definition() -> None:
     """ONNX defines `SequenceMap` in opset 17; ReduceMax has its axes as an input since 18."""
     text = """(seq(float[N,3]) s, float[3] X) => (seq(float[N]) t, seq(float[N,3]) u) {
         axes = Constant<value_ints = [1]>()
-        t, u = SequenceMap(s, X) <body = b (float[N,3] a, float[3] c) => (float[N] d, float[N,3] e) {
+        t, u = SequenceMap(s, X) <
+            body = b (float[N,3] a, float[3] c) => (float[N] d, float[N,3] e) {
             e = Add(a, c)
             d = ReduceMax<keepdims = 0>(e, axes)
         }>
