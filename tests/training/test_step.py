@@ -323,7 +323,7 @@ def test_statistics_of_unknown_rank() -> None:
         (
             ["w*", "bias"],
             "trainable= has 'bias', which fits none of the names of tensors that can be trained; "
-            "there are 4: 'w0', 'b0', 'w1', …",
+            "there are 4: 'w0', 'b0', 'w1', 'b1'",
         ),
         (
             [],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import numpy as np
 import onnx
@@ -78,10 +77,8 @@ def test_cycles(nodes: str, tensors: str, inside: bool) -> None:
           => (bool d, float[2] y) {{ d = Identity (c) {nodes} }}>"""
     output = "z" if inside else "y"
     model = parse(f"(float[2] x, int64 n) => (float[2] {output}) {{ {nodes} }}")
-    started = time.process_time()
     with pytest.raises(GraphError) as error:
         vjp(model, of=[output], wrt=["x"])
-    assert time.process_time() - started < 1
     assert str(error.value) == (
         f"Graph '{'b' if inside else 'model'}' has a cycle: {tensors}. Only a Loop or Scan can "
         "repeat; break the cycle."
