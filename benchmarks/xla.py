@@ -1,14 +1,15 @@
 """Microseconds per trip of forward and backward pass: whileback on XLA beside what else there is.
 
-python benchmarks/xla.py            every loop and number of trips, about five minutes
+python benchmarks/xla.py            every loop and number of trips, about four minutes
 python benchmarks/xla.py --quick    the first loop only, and fewer trips
 
 The loops: y <- tanh(y·w) for n = 4, 64 and 256; a Newton iteration that stops by itself; an LSTM
 written as a loop; a loop in a loop. Only JAX's `scan` is told the number of trips. Whatever is not
 installed is left out: equinox's checkpointed while loop, PyTorch, TensorFlow. One thread; each
 figure is the median of several calls, the systems in turn, after a first call that may compile.
-A gradient that differs from that of `scan` is not measured; after 10⁵ trips, float32 may well. The last column is the machine's limit
-for the first loop: compiled loops that make its two products with w and nothing else.
+A gradient that differs from that of `scan` is not measured: after 10⁵ trips in float32, some do.
+The last column is the machine's limit for the first loop: compiled loops that make its two products
+with w and nothing else.
 """
 
 import argparse
