@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from whileback.graph.moving import become
 from whileback.graph.scopes import walk
 
 __all__ = ["Editor", "Lift", "lift_graph"]
@@ -75,14 +76,7 @@ class Editor:
         self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], **attributes: Any
     ) -> None:
         """Make the node another one that computes the same output."""
-        node.op_type = op_type
-        node.resize_inputs(len(inputs))
-        for index, value in enumerate(inputs):
-            node.replace_input_with(index, value)
-        node.attributes.clear()
-        given = {name: value for name, value in attributes.items() if value is not None}
-        for attribute in ir.convenience.convert_attributes(given):
-            node.attributes.add(attribute)
+        become(node, op_type, inputs, attributes)
 
 
 def lift_graph(graph: ir.Graph, target: int, lifts: Mapping[tuple[str, int], Lift]) -> Editor:

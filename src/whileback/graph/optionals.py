@@ -7,7 +7,7 @@ where that is known. Loops and branches carry and return the booleans beside suc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import onnx_ir as ir
 from whileback.graph.builder import Builder
 from whileback.graph.containers import content, is_sequence, without_names
 from whileback.graph.loops import More, extend_loop
-from whileback.graph.moving import put_first, taken_out
+from whileback.graph.moving import become, put_first, taken_out
 from whileback.graph.names import Names
 from whileback.graph.scopes import (
     STANDARD_DOMAINS,
@@ -182,22 +182,22 @@ class _Unwrapping:
             self.filled[result] = self.filled[source]
         if source is None:
             self.filled[result] = self._is_filled(None)
-            _become(node, *_placeholder(self.op, result))
+            become(node, *_placeholder(self.op, result))
         elif node.op_type == "Optional":
-            _become(node, "Identity", [source])
+            become(node, "Identity", [source])
 
     def _look_inside(self, node: ir.Node) -> None:
         source = _source(node)
         if node.op_type == "OptionalHasElement" or source is None:
-            _become(node, "Identity", [self._is_filled(source)])
+            become(node, "Identity", [self._is_filled(source)])
         elif source not in self.filled or _fact(self.filled[source], True) in self.known:
-            _become(node, "Identity", [source])
+            become(node, "Identity", [source])
         else:
             some, none = (self._at(node, self.op.inside(name).graph) for name in ("some", "none"))
             some.graph.outputs.extend(some.own([source]))
             none.graph.outputs.append(none.OptionalGetElement(_nothing(none, node.outputs[0])))
             sides = {"then_branch": some.graph, "else_branch": none.graph}
-            _become(node, "If", [self.filled[source]], sides)
+            become(node, "If", [self.filled[source]], sides)
 
     def _is_filled(self, value: ir.Value | None) -> ir.Value:
         known = None if value is None else self.filled.get(value)
@@ -305,19 +305,3 @@ def _placeholder(op: Builder, value: ir.Value) -> tuple[str, list[ir.Value], dic
         return "Identity", [op.constant(np.full(dims, b"", object))], {}
     zero = ir.tensor(np.zeros(1, dtype.numpy()))
     return "ConstantOfShape", [op.constant(np.array(dims, np.int64))], {"value": zero}
-
-
-def _become(
-    node: ir.Node,
-    op_type: str,
-    inputs: Sequence[ir.Value],
-    attributes: Mapping[str, Any] | None = None,
-) -> None:
-    """Let a node compute its outputs in another way."""
-    node.op_type = op_type
-    node.resize_inputs(len(inputs))
-    for index, value in enumerate(inputs):
-        node.replace_input_with(index, value)
-    node.attributes.clear()
-    for name, attribute in (attributes or {}).items():
-        node.attributes.add(ir.convenience.convert_attribute(name, attribute))

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError, nearest
 from whileback.graph.builder import Builder
+from whileback.training.named import from_table
 from whileback.training.predictions import Reads
 
 __all__ = [
@@ -344,8 +345,4 @@ def loss_named(loss: str | Loss) -> Loss:
 
     Raises: ArgumentError for an unknown name.
     """
-    if isinstance(loss, Loss):
-        return loss
-    if not isinstance(loss, str) or loss not in LOSSES:
-        raise ArgumentError(f"loss={loss!r} is unknown; {nearest(str(loss), LOSSES)}")
-    return LOSSES[loss]()
+    return loss if isinstance(loss, Loss) else from_table("loss", loss, LOSSES)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from whileback.errors import ArgumentError, nearest
+from whileback.errors import ArgumentError
 from whileback.graph.builder import Builder
+from whileback.training.named import from_table
 
 __all__ = [
     "OPTIMIZERS",
@@ -378,10 +379,7 @@ def optimizer_named(optimizer: str | Optimizer) -> Optimizer:
     """
     if isinstance(optimizer, Optimizer):
         return optimizer
-    if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
-        hint = nearest(str(optimizer), OPTIMIZERS)
-        raise ArgumentError(f"optimizer={optimizer!r} is unknown; {hint}")
-    return OPTIMIZERS[optimizer]()
+    return from_table("optimizer", optimizer, OPTIMIZERS)
 
 
 def _check_betas(name: str, betas: Sequence[float]) -> None:

@@ -87,6 +87,10 @@ class Trace:
         top, trips = self.top or self, (*self.trips, *trip)
         return replace(self, ok=ok, reports={}, names={}, top=top, trips=trips)
 
+    def written_out(self, node: str, trip: int) -> Trace:
+        """Return the trace of a trip that is written out, the facts of which are its own."""
+        return replace(self, prefix=f"{self.prefix}{node}[{trip}]/", trips=(*self.trips, trip))
+
     def key(self, name: str, seed: int | None) -> jax.Array:
         """Return the key by which a node draws random numbers.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
@@ -21,7 +20,7 @@ def sequence_map(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
     given = [scope[value] for value in node.inputs]
     results: list[list[Any]] = [[] for _ in body.outputs]
     for place in range(len(given[0])):
-        inner = replace(trace, prefix=f"{trace.prefix}{node.name}[{place}]/")
+        inner = trace.written_out(str(node.name), place)
         elements = [each[place] if isinstance(each, list) else each for each in given]
         own = Scope(scope)
         own.define(body.inputs, elements, inner)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -66,8 +65,7 @@ class _Trip:
     def __init__(self, scope: Scope, view: LoopView, trace: Trace, trip: int) -> None:
         self._outer, self._view, self._number = trace, view, trip
         self._scope = Scope(scope)
-        prefix = f"{trace.prefix}{view.node.name}[{trip}]/"
-        self.trace = replace(trace, prefix=prefix, trips=(*trace.trips, trip))
+        self.trace = trace.written_out(str(view.node.name), trip)
 
     def run(self, rows: list[Any], carried: list[Any]) -> tuple[Any, list[Any], list[Any]]:
         """Return whether to go on, the carried values, and the rows of the stacks."""

@@ -132,3 +132,14 @@ def test_maps_whose_body_has_operators_newer_than_the_definition() -> None:
     }"""
     for elements in ([X, Y], [Y]):
         _agrees(text, s=elements, X=normal(3))
+
+
+@pytest.mark.parametrize("seed", ["", "<seed = 7.0>"])
+def test_maps_draw_anew_for_each_element(seed: str) -> None:
+    text = f"""(seq(float[N,3]) s) => (seq(float[N,3]) t) {{
+        t = SequenceMap(s) <body = b (float[N,3] a) => (float[N,3] d) {{
+            d = RandomNormalLike{seed}(a)
+        }}>
+    }}"""
+    first, second = compile(parse(text), engine="xla")(s=[X, X])["t"]
+    assert (first != second).all()
