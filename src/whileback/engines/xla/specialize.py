@@ -32,15 +32,15 @@ Run = Callable[[Mapping[str, Any], Trace], Sequence[Any]]
 class Program:
     """A compiled program, the facts it takes for granted, and those that it reports.
 
-    `asked` has the reported facts in order, with shapes and types; `expected` is the report of a
-    run in which all facts hold, but for capacities, which are the most that a run may need.
+    `asked` has the reported facts in order, with shapes and types; `held` is the last report by
+    which all of them held, so that most reports need not be read.
     """
 
     run: Any
     facts: dict[str, np.ndarray] = field(default_factory=dict)
     asked: dict[str, tuple[tuple[int, ...], Any]] = field(default_factory=dict)
     is_whole: bool = False
-    expected: bytes = b""
+    held: bytes | None = None
     seconds: float = 0.0
     stacks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -55,6 +55,8 @@ class Program:
 
     def contradiction(self, report: np.ndarray) -> dict[str, np.ndarray]:
         """Return the first fact that the run found to be otherwise, or not known."""
+        if report.tobytes() == self.held:
+            return {}
         start = 0
         for key, (shape, dtype) in self.asked.items():
             size = int(np.prod(shape))
@@ -66,6 +68,7 @@ class Program:
                     return {key: _room(value)}
             elif known is None or not np.array_equal(_bits(known), _bits(value)):
                 return {key: value}
+        self.held = report.tobytes()
         return {}
 
 
@@ -96,12 +99,7 @@ class Specializer:
                 if program.facts.keys() <= facts.keys():
                     raise
                 continue
-            learned: Facts = {}
-            if program.asked:
-                seen = np.asarray(report)
-                # What is not known yet may have no elements.
-                if not program.is_whole or seen.tobytes() != program.expected:
-                    learned = program.contradiction(seen)
+            learned = program.contradiction(np.asarray(report)) if program.asked else {}
             if not learned and program.is_whole:
                 return list(outputs)
             facts = {**program.facts, **learned}
@@ -175,9 +173,7 @@ def _note(program: Program, trace: Trace) -> None:
     """Note what the program reports, and which facts it has used."""
     program.asked = {key: (value.shape, value.dtype) for key, value in trace.reports.items()}
     program.facts = {key: trace.facts[key] for key in trace.reports if key in trace.facts}
-    known = [_bits(fact) for fact in program.facts.values()]
     program.stacks = {loop: each for loop, each in trace.stacks.items() if each[0] * each[1]}
-    program.expected = np.concatenate([np.zeros(0, np.int64), *known]).tobytes()
 
 
 def _encoded(value: Any) -> jax.Array:
