@@ -373,3 +373,25 @@ def test_a_model_that_is_no_step() -> None:
         "Model 'model' is no training step: its metadata lack 'whileback.training'. Make one with "
         "whileback.training.step()."
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "message"),
+    [
+        (
+            "model.onnx",
+            "mse",
+            "step() takes an onnx_ir.Model, but got 'str'. Read a file with whileback.load(path), "
+            "a ModelProto with onnx_ir.from_proto(model).",
+        ),
+        (
+            None,
+            None,
+            "loss=None is unknown; there are 9: 'cross-entropy', 'binary-cross-entropy', 'nll', …",
+        ),
+    ],
+)
+def test_something_else_than_a_model_or_a_loss(model: Any, loss: Any, message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        step(model or with_weights(MLP), loss, "sgd")
+    assert str(caught.value) == message

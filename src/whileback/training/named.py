@@ -18,5 +18,6 @@ def from_table(kind: str, name: str, table: Mapping[str, Callable[..., Part]]) -
     Raises: ArgumentError for an unknown name, or anything else.
     """
     if not isinstance(name, str) or name not in table:
-        raise ArgumentError(f"{kind}={name!r} is unknown; {nearest(str(name), table)}")
+        hint = nearest(name if isinstance(name, str) else "", table)
+        raise ArgumentError(f"{kind}={name!r} is unknown; {hint}")
     return table[name]()

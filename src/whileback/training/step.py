@@ -83,6 +83,11 @@ def step(
     """
     chosen, losses = optimizer_named(optimizer), _listed(loss)
     _check_limits(clip_norm=clip_norm, clip_value=clip_value)
+    if not isinstance(model, ir.Model):
+        raise ArgumentError(
+            f"step() takes an onnx_ir.Model, but got {type(model).__name__!r}. Read a file with "
+            "whileback.load(path), a ModelProto with onnx_ir.from_proto(model)."
+        )
     base = normalize(model)
     op, held = _builder(base.graph), tensors_held(base.graph)
     statistics = train_statistics(op)
@@ -100,7 +105,7 @@ def step(
 
 
 def _listed(loss: str | Loss | Sequence[str | Loss]) -> list[Loss]:
-    several = [loss] if isinstance(loss, str | Loss) else list(loss)
+    several = [loss] if isinstance(loss, str | Loss) or loss is None else list(loss)
     if not several:
         raise ArgumentError("loss= is empty; give a name or a loss.")
     return [loss_named(each) for each in several]
