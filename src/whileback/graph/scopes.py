@@ -12,6 +12,7 @@ __all__ = [
     "LoopView",
     "ScanInput",
     "ScanOutput",
+    "behind_identity",
     "branches",
     "captures",
     "definitions",
@@ -107,6 +108,17 @@ def stands_for(node: ir.Node) -> str | None:
     `NegateGradient`. Without the metadata the node is a copy, so that every runtime takes it.
     """
     return node.metadata_props.get(STANDS_FOR) if node.op_type == "Identity" else None
+
+
+def behind_identity(value: ir.Value) -> ir.Value:
+    """Return the value that an `Identity`, or several in a row, hands on within its graph."""
+    node = value.producer()
+    while node is not None and is_standard(node, "Identity") and node.inputs[0] is not None:
+        source = node.inputs[0].producer()
+        if source is not None and source.graph is not node.graph:
+            break
+        value, node = node.inputs[0], source
+    return value
 
 
 def is_loop(node: ir.Node) -> bool:

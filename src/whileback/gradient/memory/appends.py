@@ -9,11 +9,10 @@ import onnx_ir as ir
 
 from whileback.gradient.memory.late import is_read
 from whileback.gradient.rules.controlflow.scattered import in_a_row
-from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
-from whileback.graph.scopes import Carry, LoopView, is_standard
+from whileback.graph.scopes import Carry, LoopView, behind_identity, is_standard
 from whileback.graph.shapes import rank, static_shape
 
 __all__ = ["appends"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.gradient.rules.inputs import required
 from whileback.graph.constants import known_ints
-from whileback.graph.scopes import LoopView, is_standard
+from whileback.graph.scopes import LoopView, behind_identity, is_standard
 
 __all__ = ["known", "offset", "summand"]
 

@@ -8,11 +8,10 @@ from math import prod
 import onnx_ir as ir
 
 from whileback.gradient.memory.places import known, offset, summand
-from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.gradient.rules.controlflow.writes import Write, small_writes
 from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.builder import Builder
-from whileback.graph.scopes import Carry, LoopView, is_standard
+from whileback.graph.scopes import Carry, LoopView, behind_identity, is_standard
 from whileback.graph.shapes import rank, same_dim, same_shape, static_shape
 
 __all__ = ["Source", "source"]

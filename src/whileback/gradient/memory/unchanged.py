@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from whileback.gradient.memory.carries import replace_carry
-from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.graph.builder import Builder
-from whileback.graph.scopes import Carry, LoopView, loop_view
+from whileback.graph.scopes import Carry, LoopView, behind_identity, loop_view
 
 __all__ = ["capture_unchanged"]
 

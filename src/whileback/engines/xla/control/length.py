@@ -8,12 +8,11 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
-import onnx_ir as ir
 
 from whileback.engines.xla.facts import Trace
 from whileback.engines.xla.interpret import Scope
 from whileback.engines.xla.rows import Array, Rows
-from whileback.graph.scopes import LoopView, is_standard
+from whileback.graph.scopes import LoopView, behind_identity
 
 __all__ = ["Length"]
 
@@ -103,12 +102,4 @@ def _is_certain(scope: Scope, view: LoopView) -> bool:
     if start is not None and not (isinstance(start, np.ndarray) and start.item()):
         return False
     always = isinstance(proceed, np.ndarray) and bool(proceed.item())
-    return always or _copied(view.proceed) is view.body.inputs[1]
-
-
-def _copied(value: ir.Value) -> ir.Value:
-    """Return what the value is a copy of."""
-    while (node := value.producer()) is not None and is_standard(node, "Identity"):
-        assert node.inputs[0] is not None
-        value = node.inputs[0]
-    return value
+    return always or behind_identity(view.proceed) is view.body.inputs[1]

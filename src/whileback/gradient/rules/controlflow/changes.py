@@ -12,13 +12,20 @@ from functools import partial
 
 import onnx_ir as ir
 
-from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.gradient.rules.controlflow.writes import Write, small_writes
 from whileback.gradient.rules.inputs import optional, required
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
-from whileback.graph.scopes import Carry, LoopView, branches, is_loop, is_standard, loop_view
+from whileback.graph.scopes import (
+    Carry,
+    LoopView,
+    behind_identity,
+    branches,
+    is_loop,
+    is_standard,
+    loop_view,
+)
 from whileback.graph.shapes import rank
 
 __all__ = ["Change", "Step", "changes", "in_other_form"]

@@ -26,7 +26,6 @@ import onnx_ir as ir
 from whileback.errors import UnsupportedError
 from whileback.gradient.activity import dependents
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
-from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.gradient.rules.controlflow.trips import count_trips, is_true, may_make_no_trip
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.constants import known_ints
@@ -36,6 +35,7 @@ from whileback.graph.randomness import draws
 from whileback.graph.scopes import (
     Carry,
     LoopView,
+    behind_identity,
     captures,
     definitions,
     operands,

@@ -33,7 +33,7 @@ from whileback.gradient.rules.controlflow.reverse import (
     take_out,
 )
 from whileback.gradient.rules.controlflow.reverse_body import ReverseBody
-from whileback.gradient.rules.controlflow.tape import behind_identity, replace_uses, stack_of
+from whileback.gradient.rules.controlflow.tape import replace_uses, stack_of
 from whileback.gradient.rules.controlflow.trips import (
     count_trips,
     may_make_no_trip,
@@ -45,7 +45,7 @@ from whileback.graph.containers import is_sequence
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.moving import put_first, taken_out
 from whileback.graph.origin import MEMORY
-from whileback.graph.scopes import Carry, LoopView, captures, loop_view, walk
+from whileback.graph.scopes import Carry, LoopView, behind_identity, captures, loop_view, walk
 from whileback.graph.shapes import ASSUMED, HALVES
 
 __all__ = ["loop"]

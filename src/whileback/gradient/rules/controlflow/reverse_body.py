@@ -19,11 +19,20 @@ from whileback.gradient.rules.controlflow.products import (
 )
 from whileback.gradient.rules.controlflow.reverse import Row
 from whileback.gradient.rules.controlflow.structure import move_forward
-from whileback.gradient.rules.controlflow.tape import behind_identity, replace_uses
+from whileback.gradient.rules.controlflow.tape import replace_uses
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.graph.cleanup import prune
 from whileback.graph.containers import is_sequence, without_names
-from whileback.graph.scopes import Carry, LoopView, ScanInput, captures, is_standard, operands, walk
+from whileback.graph.scopes import (
+    Carry,
+    LoopView,
+    ScanInput,
+    behind_identity,
+    captures,
+    is_standard,
+    operands,
+    walk,
+)
 from whileback.graph.shapes import HALVES
 
 __all__ = ["ReverseBody"]

@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.graph.builder import Builder
-from whileback.graph.scopes import LoopView, is_standard
+from whileback.graph.scopes import LoopView
 
-__all__ = ["add_branch_output", "behind_identity", "hand_over", "replace_uses", "stack_of"]
+__all__ = ["add_branch_output", "hand_over", "replace_uses", "stack_of"]
 
 
 def stack_of(op: Builder, view: LoopView, value: ir.Value) -> ir.Value:
@@ -107,17 +107,6 @@ def replace_uses(value: ir.Value, replacement: ir.Value, users: set[ir.Node]) ->
     for use in list(value.uses()):
         if use.node in users:
             use.node.replace_input_with(use.idx, replacement)
-
-
-def behind_identity(value: ir.Value) -> ir.Value:
-    """Return the value that an `Identity`, or several in a row, hands on within its graph."""
-    node = value.producer()
-    while node is not None and is_standard(node, "Identity") and node.inputs[0] is not None:
-        source = node.inputs[0].producer()
-        if source is not None and source.graph is not node.graph:
-            break
-        value, node = node.inputs[0], source
-    return value
 
 
 def hand_over(

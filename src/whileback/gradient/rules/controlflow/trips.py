@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from whileback.gradient.rules.controlflow.tape import behind_identity, stack_of
+from whileback.gradient.rules.controlflow.tape import stack_of
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
-from whileback.graph.scopes import LoopView
+from whileback.graph.scopes import LoopView, behind_identity
 
 __all__ = ["count_trips", "is_true", "may_make_no_trip"]
 

@@ -7,11 +7,10 @@ from math import prod
 
 import onnx_ir as ir
 
-from whileback.gradient.rules.controlflow.tape import behind_identity
 from whileback.gradient.rules.controlflow.variation import shape_varies
 from whileback.gradient.rules.inputs import required
 from whileback.graph.builder import Builder
-from whileback.graph.scopes import Carry, LoopView, is_standard
+from whileback.graph.scopes import Carry, LoopView, behind_identity, is_standard
 from whileback.graph.shapes import rank, static_shape
 
 __all__ = ["Write", "small_writes"]
