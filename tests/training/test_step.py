@@ -381,8 +381,8 @@ def test_a_model_that_is_no_step() -> None:
         (
             "model.onnx",
             "mse",
-            "step() takes an onnx_ir.Model, but got 'str'. Read a file with whileback.load(path), "
-            "a ModelProto with onnx_ir.from_proto(model).",
+            "model= is 'str', but a step is made of an onnx_ir.Model. Read a file with "
+            "whileback.load(path), a ModelProto with onnx_ir.from_proto(model).",
         ),
         (
             None,

@@ -4,6 +4,7 @@
 """
 
 from whileback.training.custom import custom
+from whileback.training.groups import Group
 from whileback.training.interface import Interface, interface
 from whileback.training.losses import (
     LOSSES,
@@ -36,6 +37,7 @@ from whileback.training.step import step  # isort: skip
 __all__ = [
     "LOSSES",
     "OPTIMIZERS",
+    "Group",
     "Interface",
     "Loss",
     "Optimizer",

@@ -21,19 +21,19 @@ class Interface:
 
     Attributes:
         loss: the output that is made smaller.
-        learning_rate: the input FLOAT[] that has no default.
         losses: by output, each loss, and what it reads: logits, or what else.
         parameters: the inputs that are trained.
         statistics: the inputs that are running statistics of the data.
-        state: the inputs that the optimizer keeps.
+        state: the inputs that else are kept between steps.
+        learning_rate: the input FLOAT[] that has no default.
     """
 
     loss: str
-    learning_rate: str
     losses: Mapping[str, str]
     parameters: list[str]
     statistics: list[str]
     state: list[str]
+    learning_rate: str = ""
 
     def write(self, model: ir.Model) -> None:
         """Put this into a model's metadata."""

@@ -84,10 +84,10 @@ class Optimizer:
     needs_number: bool = False
 
     def apply(
-        self, op: Builder, w: ir.Value, g: ir.Value, state: State, clock: Clock, decays: bool
+        self, op: Builder, w: ir.Value, g: ir.Value, state: State, clock: Clock
     ) -> tuple[ir.Value, State]:
-        """Emit one step for a parameter, with its weight decay if it `decays`."""
-        decay = self.weight_decay if decays else 0.0
+        """Emit one step for a parameter, with its weight decay."""
+        decay = self.weight_decay
         if not decay:
             return self.update(op, w, g, state, clock)
         if not self.decoupled:

@@ -1,0 +1,153 @@
+"""A model with its losses and their gradients, from which steps are made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.errors import ArgumentError
+from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.transform import NAMES_KEY, gradient, names
+from whileback.graph.builder import Builder
+from whileback.graph.cleanup import clean, prune
+from whileback.graph.dims import given_symbols
+from whileback.graph.names import Names
+from whileback.graph.normalize import normalize
+from whileback.graph.shapes import Shapes, forget_symbolic_data
+from whileback.training.attaching import Attached, attach
+from whileback.training.interface import Interface
+from whileback.training.losses import Loss, loss_named
+from whileback.training.parameters import listed, tensors_held, trained
+from whileback.training.statistics import train_statistics
+
+__all__ = ["Differentiated", "differentiated"]
+
+_AS_ALWAYS: Mapping[ir.Value, str] = {}
+
+
+def differentiated(
+    model: ir.Model,
+    loss: str | Loss | Sequence[str | Loss],
+    trainable: str | Sequence[str] | None,
+    memory: Memory,
+) -> Differentiated:
+    """Return a model with the gradients of its losses. For arguments and errors see `step`."""
+    losses = _listed(loss)
+    if not isinstance(model, ir.Model):
+        raise ArgumentError(
+            f"model= is {type(model).__name__!r}, but a step is made of an onnx_ir.Model. Read a "
+            "file with whileback.load(path), a ModelProto with onnx_ir.from_proto(model)."
+        )
+    base = normalize(model)
+    op, held = _builder(base.graph), tensors_held(base.graph)
+    statistics = train_statistics(op)
+    attached = attach(op, losses)
+    functions = [each.function for each in losses if each.function is not None]
+    base.functions.update({function.identifier(): function for function in functions})
+    base.opset_imports.update({function.domain: 1 for function in functions})
+    patterns = None if trainable is None else listed(trainable)
+    parameters = trained(base.graph, held, attached.loss, patterns, statistics)
+    return Differentiated(base, attached, statistics, parameters, memory)
+
+
+def _listed(loss: str | Loss | Sequence[str | Loss]) -> list[Loss]:
+    several = [loss] if isinstance(loss, str | Loss) or loss is None else list(loss)
+    if not several:
+        raise ArgumentError("loss= is empty; give a name or a loss.")
+    return [loss_named(each) for each in several]
+
+
+def _builder(graph: ir.Graph) -> Builder:
+    shapes = Shapes(graph.opset_imports)
+    shapes.reserve(graph)
+    return Builder(graph, Names.of(graph), shapes)
+
+
+class Differentiated:
+    """A model with its gradients, on its way to a step.
+
+    Attributes:
+        op: emits at the end of its graph.
+        parameters: what is trained, inputs with defaults, and the gradient of each.
+        statistics: running statistics of the data, inputs with defaults.
+        state: what else is kept between steps, inputs with defaults.
+        next: what each of these is in the next step.
+    """
+
+    def __init__(
+        self,
+        base: ir.Model,
+        attached: Attached,
+        statistics: dict[ir.Value, ir.Value],
+        parameters: list[ir.Value],
+        memory: Memory,
+    ) -> None:
+        graph = base.graph
+        graph.inputs.extend(value for value in statistics if not value.is_graph_input())
+        graph.outputs.clear()
+        results = [attached.loss, *attached.parts, *statistics.values()]
+        graph.outputs.extend(dict.fromkeys(results))
+        prune(graph)
+        given_symbols(graph)
+        wrt = [str(value.name) for value in parameters]
+        self.model = gradient(base, str(attached.loss.name), wrt, memory=memory)
+        graph = self.graph = self.model.graph
+        values = {str(value.name): value for value in (*graph.inputs, *graph.outputs)}
+        slopes = names(self.model)
+        self.parameters = {values[name]: values[slopes[name]] for name in wrt}
+        self.next = {values[str(old.name)]: values[str(v.name)] for old, v in statistics.items()}
+        self.statistics = list(self.next)
+        self.results = [values[str(v.name)] for v in (attached.loss, *attached.parts)]
+        self.said = attached.said
+        graph.outputs.clear()
+        self.op = _builder(graph)
+        self.state: list[ir.Value] = []
+
+    def input(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
+        """Return a new input of the model."""
+        value = ir.Value(name=self.op.names.fresh(name), type=ir.TensorType(dtype))
+        value.shape = ir.Shape(shape)
+        self.graph.inputs.append(value)
+        return value
+
+    def keep(self, name: str, first: np.ndarray) -> ir.Value:
+        """Return an input for what is kept between steps, with its first value as default."""
+        value = self.input(name, ir.DataType.from_numpy(first.dtype), first.shape)
+        value.const_value = ir.tensor(first, name=value.name)
+        self.graph.register_initializer(value)
+        self.state.append(value)
+        return value
+
+    def finish(self, called: Mapping[ir.Value, str] = _AS_ALWAYS, **known: Any) -> ir.Model:
+        """Name the outputs, complete the metadata, and clean up.
+
+        Args:
+            called: how that is called which a value becomes, where that is not `<name>_next`.
+            known: what else the `Interface` tells.
+        """
+        graph, taken = self.graph, self.op.names
+        order = [*self.parameters, *self.statistics, *self.state]
+        for old in order:
+            name = called.get(old, f"{old.name}_next")
+            if self.next[old].name != name:
+                self.next[old].name = taken.fresh(name)
+        graph.outputs.extend([*self.results, *(self.next[old] for old in order)])
+        following = {str(old.name): str(self.next[old].name) for old in order}
+        self.model.metadata_props[NAMES_KEY] = json.dumps(following, ensure_ascii=False)
+        said = self.results[-len(self.said) :]
+        Interface(
+            loss=str(self.results[0].name),
+            losses={str(v.name): text for v, text in zip(said, self.said, strict=True)},
+            parameters=[str(value.name) for value in self.parameters],
+            statistics=[str(value.name) for value in self.statistics],
+            state=[str(value.name) for value in self.state],
+            **known,
+        ).write(self.model)
+        forget_symbolic_data(graph)
+        given_symbols(graph)
+        clean(self.model)
+        return self.model
