@@ -22,6 +22,13 @@ from whileback.training.attaching import Attached, attach
 from whileback.training.interface import Interface
 from whileback.training.losses import Loss, loss_named
 from whileback.training.parameters import listed, tensors_held, trained
+from whileback.training.randomness import (
+    Dropping,
+    Randomness,
+    draw_by_counting,
+    hides_draws,
+    set_dropout,
+)
 from whileback.training.statistics import train_statistics
 
 __all__ = ["Differentiated", "differentiated"]
@@ -34,6 +41,7 @@ def differentiated(
     loss: str | Loss | Sequence[str | Loss],
     trainable: str | Sequence[str] | None,
     memory: Memory,
+    dropout: Dropping = None,
 ) -> Differentiated:
     """Return a model with the gradients of its losses. For arguments and errors see `step`."""
     losses = _listed(loss)
@@ -42,8 +50,10 @@ def differentiated(
             f"model= is {type(model).__name__!r}, but a step is made of an onnx_ir.Model. Read a "
             "file with whileback.load(path), a ModelProto with onnx_ir.from_proto(model)."
         )
-    base = normalize(model)
+    base = normalize(model, needs_expansion=hides_draws)
     op, held = _builder(base.graph), tensors_held(base.graph)
+    set_dropout(op, dropout)
+    randomness = draw_by_counting(op)
     statistics = train_statistics(op)
     attached = attach(op, losses)
     functions = [each.function for each in losses if each.function is not None]
@@ -51,7 +61,9 @@ def differentiated(
     base.opset_imports.update({function.domain: 1 for function in functions})
     patterns = None if trainable is None else listed(trainable)
     parameters = trained(base.graph, held, attached.loss, patterns, statistics)
-    return Differentiated(base, attached, statistics, parameters, memory)
+    work = Differentiated(base, attached, statistics, parameters, memory)
+    work.count(randomness)
+    return work
 
 
 def _listed(loss: str | Loss | Sequence[str | Loss]) -> list[Loss]:
@@ -76,6 +88,7 @@ class Differentiated:
         statistics: running statistics of the data, inputs with defaults.
         state: what else is kept between steps, inputs with defaults.
         next: what each of these is in the next step.
+        seed: the input that decides what is drawn at random.
     """
 
     def __init__(
@@ -106,6 +119,7 @@ class Differentiated:
         graph.outputs.clear()
         self.op = _builder(graph)
         self.state: list[ir.Value] = []
+        self.seed: str | None = None
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
         """Return a new input of the model."""
@@ -121,6 +135,16 @@ class Differentiated:
         self.graph.register_initializer(value)
         self.state.append(value)
         return value
+
+    def count(self, randomness: Randomness | None) -> None:
+        """Let the next call draw other numbers."""
+        if randomness is None:
+            return
+        self.seed, name = str(randomness.seed.name), str(randomness.calls.name)
+        calls = next(value for value in self.graph.inputs if value.name == name)
+        self.state.append(calls)
+        self.op.role, self.op.origin = "count", ir.node("Calls", [], name=name)
+        self.next[calls] = self.op.Add(calls, 1)
 
     def finish(self, called: Mapping[ir.Value, str] = _AS_ALWAYS, **known: Any) -> ir.Model:
         """Name the outputs, complete the metadata, and clean up.
@@ -145,6 +169,7 @@ class Differentiated:
             parameters=[str(value.name) for value in self.parameters],
             statistics=[str(value.name) for value in self.statistics],
             state=[str(value.name) for value in self.state],
+            seed=self.seed,
             **known,
         ).write(self.model)
         forget_symbolic_data(graph)

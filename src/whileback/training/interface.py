@@ -26,6 +26,7 @@ class Interface:
         statistics: the inputs that are running statistics of the data.
         state: the inputs that else are kept between steps.
         learning_rate: the input FLOAT[] that has no default.
+        seed: the input INT64[], by default 0, that decides what is drawn; None if nothing is.
     """
 
     loss: str
@@ -34,6 +35,7 @@ class Interface:
     statistics: list[str]
     state: list[str]
     learning_rate: str = ""
+    seed: str | None = None
 
     def write(self, model: ir.Model) -> None:
         """Put this into a model's metadata."""

@@ -30,7 +30,12 @@ def listed(patterns: str | Sequence[str]) -> list[str]:
     return [patterns] if isinstance(patterns, str) else list(patterns)
 
 
-def fitting(patterns: Sequence[str], names: Sequence[str], argument: str) -> list[str]:
+def fitting(
+    patterns: Sequence[str],
+    names: Sequence[str],
+    argument: str,
+    kind: str = "tensors that can be trained",
+) -> list[str]:
     """Return the names that fit one of the patterns; `*`, `?` and `[…]` are as in a shell.
 
     Raises: ArgumentError for a pattern of an `argument` that none of the names fits.
@@ -41,8 +46,8 @@ def fitting(patterns: Sequence[str], names: Sequence[str], argument: str) -> lis
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ArgumentError(
-                f"{argument}= has {pattern!r}, which fits none of the names of tensors that can be "
-                f"trained; {nearest(pattern, names)}"
+                f"{argument}= has {pattern!r}, which fits none of the names of {kind}; "
+                f"{nearest(pattern, names)}"
             )
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 

@@ -13,6 +13,7 @@ from whileback.training.differentiated import differentiated
 from whileback.training.groups import Group, rules
 from whileback.training.losses import Loss
 from whileback.training.optimizers import Optimizer, optimizer_named
+from whileback.training.randomness import Dropping
 from whileback.training.updates import Updates
 
 __all__ = ["step"]
@@ -29,6 +30,7 @@ def step(
     no_decay: str | Sequence[str] = (),
     clip_norm: float | None = None,
     clip_value: float | None = None,
+    dropout: Dropping = None,
     memory: Memory = None,
 ) -> ir.Model:
     """Return a model that makes one step of training: parameters and a batch in, parameters out.
@@ -40,8 +42,9 @@ def step(
     times its weight, `loss_0`, `loss_1` …, and then for each input that has changed what it is
     next, `<input>_next`, which `whileback.names` maps: outputs of one call are inputs of the next.
     What else the inputs and outputs are, `interface` tells. `BatchNormalization` of the main
-    graph normalizes by the batch; `Dropout` does what the model says, which is nothing in one
-    that was exported for inference.
+    graph normalizes by the batch. What is drawn at random is a function of the inputs `seed`
+    INT64[], by default 0, and `calls` INT64[], the number of calls made, so that a run can be
+    repeated; both are there where something is drawn.
 
     Args:
         model: computes predictions; it stays as it is.
@@ -57,6 +60,10 @@ def step(
         no_decay: patterns of the names of parameters without weight decay, in groups or not.
         clip_norm: if all gradients together have a longer norm than this, they are scaled to it.
         clip_value: every element of a gradient is cut to ± this; before `clip_norm`.
+        dropout: which `Dropout` nodes drop, at any depth: by default those that do in the model,
+            which is none in one exported for inference. True: all of them, as much as each says.
+            A number: all of them, with that ratio. A mapping of patterns of names of nodes: these,
+            True or with a ratio, or not at all (False); a later one counts.
         memory: as for `whileback.gradient`.
 
     Raises:
@@ -76,7 +83,7 @@ def step(
     [[3.0]]
     """
     usual, clipping = optimizer_named(optimizer), Clipping(clip_norm, clip_value)
-    work = differentiated(model, loss, trainable, memory)
+    work = differentiated(model, loss, trainable, memory, dropout)
     names = [str(value.name) for value in work.parameters]
     updates = Updates(work, rules(names, usual, groups, no_decay), clipping)
     work.next |= updates.emit(work.op, work.parameters)
