@@ -3,6 +3,7 @@ from tests.gradient.rules.rnn.layers import judge, layer
 from tests.judge import parse
 
 from whileback.gradient import vjp
+from whileback.graph.scopes import walk
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
@@ -32,9 +33,10 @@ def test_clip(activation: str) -> None:
 
 def test_forward_stays_fused_and_slopes_come_from_its_output() -> None:
     model = vjp(parse(layer("RNN", "Bh", kind="symbols")), ["Y"], ["W", "R", "B"])
-    operators = [node.op_type for node in model.graph]
+    nodes = list(walk(model.graph))
+    operators = [node.op_type for node in nodes]
     assert operators.count("RNN") == 1
     assert operators.count("Gemm") == 2
-    (scan,) = (node for node in model.graph if node.op_type == "Scan")
+    (scan,) = (node for node in nodes if node.op_type == "Scan")
     body = [node.op_type for node in scan.attributes["body"].as_graph()]
     assert body == ["Add", "Mul", "MatMul"]

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.rnn.direction import Direction, Gradients, Input, Values
-from whileback.gradient.rules.rnn.layer import Layer
+from whileback.gradient.rules.rnn.layer import layer_gradients
 
 __all__ = ["gru"]
 
@@ -25,10 +25,9 @@ def gru(
 
     n = tanh(X·Wᵀ + b + (r·h')·Rᵀ), or r·(h'·Rᵀ + b) in it with `linear_before_reset`.
     """
-    layer = Layer(op, node, 3)
     linear = node.attributes.get_int("linear_before_reset", 0)
     backward = _backward_linear if linear else _backward
-    return layer.gradients([backward(each) for each in layer.directions(dY, dY_h)])
+    return layer_gradients(op, node, 3, backward, [dY, dY_h])
 
 
 def _backward(d: Direction) -> Gradients:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
+from whileback.gradient.rules.controlflow.guard import guard
 from whileback.gradient.rules.inputs import optional, required
 from whileback.gradient.rules.rnn.activations import activations
 from whileback.gradient.rules.rnn.direction import (
@@ -22,13 +23,52 @@ from whileback.gradient.rules.rnn.direction import (
 from whileback.graph.recurrent import count_directions
 from whileback.graph.shapes import same_dim
 
-__all__ = ["Layer"]
+__all__ = ["layer_gradients"]
 
 # How `layout=1` becomes time first: for X and the states, which goes both ways, and for Y.
 SWAPPED, TIME_FIRST = [1, 0, 2], [1, 2, 0, 3]
 
 
-class Layer:
+def layer_gradients(
+    op: GradientBuilder,
+    node: ir.Node,
+    gates: int,
+    backward: Callable[[Direction], Gradients],
+    received: Sequence[ir.Value | None],
+) -> list[ir.Value | None]:
+    """Return the gradient of each input; without steps nothing depends on any of them.
+
+    Args:
+        op: emits the operators.
+        node: whose gradient it is.
+        gates: how many gates its operator has.
+        backward: returns the gradients of one direction.
+        received: the cotangents of Y, Y_h and Y_c.
+    """
+    wanted = {
+        which: value
+        for which, value in zip(Input, node.inputs, strict=False)
+        if value in op.active and which != Input.SEQUENCE_LENS and value is not None
+    }
+
+    def some(op: GradientBuilder) -> list[ir.Value]:
+        layer = _Layer(op, node, gates)
+        sides = [backward(each) for each in layer.directions(*received)]
+        return [layer.joined(which, [side[which]() for side in sides]) for which in wanted]
+
+    found = guard(op, _steps(op, node), some, lambda op: list(map(op.zeros_like, wanted.values())))
+    gradients: dict[Input, ir.Value] = dict(zip(wanted, found, strict=True))
+    return [gradients.get(which) for which, _ in zip(Input, node.inputs, strict=False)]
+
+
+def _steps(op: GradientBuilder, node: ir.Node) -> ir.Value | None:
+    """Return the number of steps, INT64[1]; None if there are some for sure."""
+    X, axis = required(node, Input.X), node.attributes.get_int("layout", 0)
+    known = X.shape is not None and isinstance(X.shape[axis], int) and X.shape[axis] != 0
+    return None if known else op.dim(X, axis)
+
+
+class _Layer:
     """A recurrent node with time first, whatever its layout."""
 
     def __init__(self, op: GradientBuilder, node: ir.Node, gates: int) -> None:
@@ -56,15 +96,6 @@ class Layer:
             if self.valid is not None:
                 dY = self.op.Where(self.op.Unsqueeze(self.valid, [1]), dY, 0.0)
         return [self._direction(side, Y, dY, dY_h, dY_c) for side in range(self.count)]
-
-    def gradients(self, directions: Sequence[Gradients]) -> list[ir.Value | None]:
-        """Join the wanted gradients of the directions to one for each input, in order."""
-        return [
-            self._joined(which, [each[which]() for each in directions])
-            if which in directions[0] and value in self.op.active
-            else None
-            for which, value in zip(Input, self.node.inputs, strict=False)
-        ]
 
     def _direction(
         self,
@@ -164,7 +195,7 @@ class Layer:
     def _moved(self, value: ir.Value, permutation: list[int]) -> ir.Value:
         return self.op.Transpose(value, perm=permutation) if self.batch_first else value
 
-    def _joined(self, which: Input, parts: Sequence[ir.Value]) -> ir.Value:
+    def joined(self, which: Input, parts: Sequence[ir.Value]) -> ir.Value:
         """Return the gradient of an input: X serves all directions, the rest has one part each."""
         op = self.op
         if which == Input.X:

@@ -17,7 +17,7 @@ from whileback.gradient.rules.rnn.direction import (
     Values,
     shifted,
 )
-from whileback.gradient.rules.rnn.layer import Layer
+from whileback.gradient.rules.rnn.layer import layer_gradients
 
 __all__ = ["lstm"]
 
@@ -35,8 +35,7 @@ def lstm(
     So dc += dh·o·(1 - tanh²(c)), dz = (dc·g, dh·tanh(c), dc·c', dc·i) times the gates' slopes,
     dh' = dz·R and dc' = dc·f. Peepholes P add P·c' to the sums of i and f, and P·c to that of o.
     """
-    layer = Layer(op, node, 4)
-    return layer.gradients([_backward(each) for each in layer.directions(dY, dY_h, dY_c)])
+    return layer_gradients(op, node, 4, _backward, [dY, dY_h, dY_c])
 
 
 @dataclass(frozen=True)

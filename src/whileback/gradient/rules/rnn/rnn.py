@@ -9,7 +9,7 @@ import onnx_ir as ir
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
 from whileback.gradient.rules.rnn.direction import Direction, Gradients, Values
-from whileback.gradient.rules.rnn.layer import Layer
+from whileback.gradient.rules.rnn.layer import layer_gradients
 from whileback.graph.shapes import HALVES
 
 __all__ = ["rnn"]
@@ -23,8 +23,7 @@ def rnn(
     dY_h: ir.Value | None = None,
 ) -> Sequence[ir.Value | None]:
     """h = tanh(z) of z = X·Wᵀ + h'·Rᵀ + b, h' being before; so dz = dh·(1 - h²) and dh' = dz·R."""
-    layer = Layer(op, node, 1)
-    return layer.gradients([_backward(each) for each in layer.directions(dY, dY_h)])
+    return layer_gradients(op, node, 1, _backward, [dY, dY_h])
 
 
 def _backward(d: Direction) -> Gradients:
