@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,38 +20,73 @@ import numpy as np
 import optax
 import torch
 from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 STEPS = 100
 Make = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
 
-TORCH: dict[str, tuple[float, Make]] = {
-    "sgd": (0.05, lambda p: torch.optim.SGD(p)),
-    "sgd-momentum": (0.02, lambda p: torch.optim.SGD(p, momentum=0.9, weight_decay=0.01)),
-    "sgd-nesterov": (0.02, lambda p: torch.optim.SGD(p, momentum=0.9, nesterov=True)),
-    "sgd-dampening": (0.02, lambda p: torch.optim.SGD(p, momentum=0.9, dampening=0.3)),
-    "adam": (0.01, lambda p: torch.optim.Adam(p, weight_decay=0.1)),
-    "adamw": (0.01, lambda p: torch.optim.AdamW(p)),
-    "adamw-betas": (0.01, lambda p: torch.optim.AdamW(p, betas=(0.8, 0.95), weight_decay=0.1)),
-    "adagrad": (0.1, lambda p: torch.optim.Adagrad(p)),
-    "adagrad-decay": (
+
+@dataclass(frozen=True)
+class Case:
+    """An optimizer, its learning rate at first, and what is done around it."""
+
+    rate: float
+    make: Make
+    norm: float | None = None
+    limit: float | None = None
+    # So many gradients go into one step.
+    every: int = 1
+    # The decay of the average that is recorded in place of the parameters.
+    average: float | None = None
+
+
+def grouped(p: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    """Return AdamW with three groups; `factor` is to the rate."""
+    groups = [
+        {"params": p[:1], "weight_decay": 0.2},
+        {"params": p[1:2], "weight_decay": 0.0, "factor": 3.0},
+        {"params": p[2:], "betas": (0.5, 0.9), "factor": 0.3},
+    ]
+    return torch.optim.AdamW(groups)
+
+
+TORCH: dict[str, Case] = {
+    "sgd": Case(0.05, lambda p: torch.optim.SGD(p)),
+    "sgd-momentum": Case(0.02, lambda p: torch.optim.SGD(p, momentum=0.9, weight_decay=0.01)),
+    "sgd-nesterov": Case(0.02, lambda p: torch.optim.SGD(p, momentum=0.9, nesterov=True)),
+    "sgd-dampening": Case(0.02, lambda p: torch.optim.SGD(p, momentum=0.9, dampening=0.3)),
+    "adam": Case(0.01, lambda p: torch.optim.Adam(p, weight_decay=0.1)),
+    "adam-amsgrad": Case(0.02, lambda p: torch.optim.Adam(p, amsgrad=True)),
+    "adamw": Case(0.01, lambda p: torch.optim.AdamW(p)),
+    "adamw-betas": Case(0.01, lambda p: torch.optim.AdamW(p, betas=(0.8, 0.95), weight_decay=0.1)),
+    "adamax": Case(0.02, lambda p: torch.optim.Adamax(p, weight_decay=0.1)),
+    "nadam": Case(0.01, lambda p: torch.optim.NAdam(p, weight_decay=0.1)),
+    "radam": Case(0.02, lambda p: torch.optim.RAdam(p, weight_decay=0.1)),
+    "adadelta": Case(1.0, lambda p: torch.optim.Adadelta(p, weight_decay=0.1)),
+    "adagrad": Case(0.1, lambda p: torch.optim.Adagrad(p)),
+    "adagrad-decay": Case(
         0.1,
         lambda p: torch.optim.Adagrad(p, lr_decay=0.02, initial_accumulator_value=0.1),
     ),
-    "rmsprop": (0.01, lambda p: torch.optim.RMSprop(p)),
-    "rmsprop-centered": (0.01, lambda p: torch.optim.RMSprop(p, centered=True, momentum=0.9)),
-    "adafactor": (0.05, lambda p: torch.optim.Adafactor(p)),
-    "adafactor-decay": (
+    "rmsprop": Case(0.01, lambda p: torch.optim.RMSprop(p)),
+    "rmsprop-centered": Case(0.01, lambda p: torch.optim.RMSprop(p, centered=True, momentum=0.9)),
+    "adafactor": Case(0.05, lambda p: torch.optim.Adafactor(p)),
+    "adafactor-decay": Case(
         0.05,
         lambda p: torch.optim.Adafactor(p, eps=(1e-3, 0.3), weight_decay=0.1, d=1.2),
     ),
-    "clip-norm": (0.05, lambda p: torch.optim.SGD(p, momentum=0.9)),
-    "clip-value": (0.05, lambda p: torch.optim.SGD(p, momentum=0.9)),
-    "no-decay": (
+    "clip-norm": Case(0.05, lambda p: torch.optim.SGD(p, momentum=0.9), norm=1.5),
+    "clip-value": Case(0.05, lambda p: torch.optim.SGD(p, momentum=0.9), limit=0.3),
+    "no-decay": Case(
         0.05,
         lambda p: torch.optim.AdamW(
             [{"params": p[:1], "weight_decay": 0.2}, {"params": p[1:], "weight_decay": 0.0}]
         ),
     ),
+    "groups": Case(0.02, grouped),
+    "accumulate": Case(0.05, lambda p: torch.optim.AdamW(p), norm=1.0, every=4),
+    "average": Case(0.02, lambda p: torch.optim.SGD(p, momentum=0.9), average=0.95),
+    "accumulate-average": Case(0.05, lambda p: torch.optim.SGD(p), every=3, average=0.8),
 }
 
 
@@ -74,25 +110,39 @@ def loss(library: Any, data: dict[str, Any], A: Any, W: Any, b: Any, T: Any) -> 
     return squares + (data["c"] * library.sin(b)).sum() + (data["e"] * library.sin(T)).sum()
 
 
-def by_torch(name: str, data: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the parameters, joined, after each step of an optimizer of PyTorch's."""
-    rate, make = TORCH[name]
+def by_torch(case: Case, data: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the parameters, joined, after each gradient of an optimizer of PyTorch's."""
     values = {key: torch.tensor(array, dtype=torch.float64) for key, array in data.items()}
-    parameters = [torch.nn.Parameter(values[key].clone()) for key in "WbT"]
-    optimizer = make(parameters)
+    parameters = torch.nn.ParameterList(values[key].clone() for key in "WbT")
+    optimizer = case.make(list(parameters))
+    average = AveragedModel(parameters, multi_avg_fn=get_ema_multi_avg_fn(case.average or 0.0))
     after = []
     for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * (1 - step / 200)
-        optimizer.zero_grad()
-        loss(torch, values, values["A"][step], *parameters).backward()
-        if name == "clip-norm":
-            torch.nn.utils.clip_grad_norm_(parameters, 1.5)
-        if name == "clip-value":
-            torch.nn.utils.clip_grad_value_(parameters, 0.3)
-        optimizer.step()
-        after.append(joined(p.detach().numpy() for p in parameters))
+        total = loss(torch, values, values["A"][step], *parameters)
+        (total / case.every).backward()
+        if (step + 1) % case.every == 0:
+            update(case, optimizer, list(parameters), case.rate * (1 - step / 200))
+            average.update_parameters(parameters)
+        results = parameters if case.average is None else average.module
+        after.append(joined(p.detach().numpy() for p in results))
     return np.stack(after)
+
+
+def update(
+    case: Case,
+    optimizer: torch.optim.Optimizer,
+    parameters: list[torch.nn.Parameter],
+    rate: float,
+) -> None:
+    """Make one step of an optimizer, with its gradients cut, and forget these."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get("factor", 1.0)
+    if case.norm is not None:
+        torch.nn.utils.clip_grad_norm_(parameters, case.norm)
+    if case.limit is not None:
+        torch.nn.utils.clip_grad_value_(parameters, case.limit)
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 def by_optax(data: dict[str, np.ndarray]) -> np.ndarray:
@@ -159,9 +209,9 @@ def losses() -> dict[str, np.ndarray]:
 def main() -> None:
     """Write `optimizers.npz` and `losses.npz` into a folder."""
     folder, data = Path(sys.argv[1]), problem()
-    after = {name: by_torch(name, data) for name in TORCH}
+    after = {name: by_torch(case, data) for name, case in TORCH.items()}
     after["lion"] = by_optax(data)
-    rates = {name: np.float64(rate) for name, (rate, _) in TORCH.items()} | {"lion": 0.003}
+    rates = {name: np.float64(case.rate) for name, case in TORCH.items()} | {"lion": 0.003}
     arrays = {f"{name}.rate": rate for name, rate in rates.items()}
     arrays |= {f"{name}.after": array.astype("f") for name, array in after.items()}
     np.savez_compressed(folder / "optimizers.npz", **data, **arrays)

@@ -1,4 +1,7 @@
-"""Optimizers: the first 100 steps are those of PyTorch, and of optax for Lion, as recorded."""
+"""Optimizers: the first 100 steps are those of PyTorch, and of optax for Lion, as recorded.
+
+So it is with groups of parameters, with gradients of several calls and with averages.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,17 @@ from whileback.errors import ArgumentError
 from whileback.gradient import names
 from whileback.training import (
     OPTIMIZERS,
+    Group,
+    adadelta,
     adafactor,
     adagrad,
     adam,
+    adamax,
     adamw,
+    interface,
     lion,
+    nadam,
+    radam,
     rmsprop,
     sgd,
     step,
@@ -46,8 +55,13 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "sgd-nesterov": (sgd(momentum=0.9, nesterov=True), {}),
     "sgd-dampening": (sgd(momentum=0.9, dampening=0.3), {}),
     "adam": (adam(weight_decay=0.1), {}),
+    "adam-amsgrad": (adam(amsgrad=True), {}),
     "adamw": ("adamw", {}),
     "adamw-betas": (adamw(betas=(0.8, 0.95), weight_decay=0.1), {}),
+    "adamax": (adamax(weight_decay=0.1), {}),
+    "nadam": (nadam(weight_decay=0.1), {}),
+    "radam": (radam(weight_decay=0.1), {}),
+    "adadelta": (adadelta(weight_decay=0.1), {}),
     "adagrad": ("adagrad", {}),
     "adagrad-decay": (adagrad(rate_decay=0.02, initial=0.1), {}),
     "rmsprop": ("rmsprop", {}),
@@ -58,6 +72,19 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "clip-norm": (sgd(momentum=0.9), {"clip_norm": 1.5}),
     "clip-value": (sgd(momentum=0.9), {"clip_value": 0.3}),
     "no-decay": (adamw(weight_decay=0.2), {"no_decay": ["b", "T*"]}),
+    "groups": (
+        "adamw",
+        {
+            "groups": [
+                Group("W", weight_decay=0.2),
+                Group(["b"], rate=3.0, weight_decay=0.0),
+                Group("T*", rate=0.3, optimizer=adamw(betas=(0.5, 0.9))),
+            ]
+        },
+    ),
+    "accumulate": ("adamw", {"accumulate": 4, "clip_norm": 1.0}),
+    "average": (sgd(momentum=0.9), {"average": 0.95}),
+    "accumulate-average": ("sgd", {"accumulate": 3, "average": 0.8}),
 }
 
 
@@ -66,14 +93,15 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 def test_100_steps(name: str, dtype: str) -> None:
     optimizer, options = CASES[name]
     one = step(parse(PROBLEM.replace("float", dtype)), "output", optimizer, **options)
-    f, rate = compile(one), DATA[f"{name}.rate"]
+    f, rate, known = compile(one), DATA[f"{name}.rate"], interface(one)
     given = {key: DATA[key].astype({"float": "f", "double": "d"}[dtype]) for key in "ABceWbT"}
     data, feeds = ({key: given[key] for key in keys} for keys in ("Bce", "WbT"))
+    feeds |= {average: feeds[key] for key, average in known.averages.items()}
     for number, (A, expected) in enumerate(zip(given["A"], DATA[f"{name}.after"], strict=True)):
         now = np.float32(rate * (1 - number / 200))
         out = f(feeds, A=A, **data, learning_rate=now)
         feeds = {old: out[new] for old, new in names(one).items()}
-        after = np.concatenate([feeds[key].ravel() for key in "WbT"])
+        after = np.concatenate([feeds[known.averages.get(key, key)].ravel() for key in "WbT"])
         np.testing.assert_allclose(after, expected, rtol=1e-5, atol=1e-5, err_msg=f"step {number}")
 
 
@@ -105,10 +133,14 @@ def test_first_values_are_defaults(name: str) -> None:
         (lambda: adamw(betas=(2, 0)), "adamw(betas=…) has 2; give a number from 0 and below 1."),
         (lambda: lion(betas=(2, 0)), "lion(betas=…) has 2; give a number from 0 and below 1."),
         (lambda: rmsprop(alpha=1), "rmsprop(alpha=…) has 1; give a number from 0 and below 1."),
+        (lambda: adamax(betas=(2, 0)), "adamax(betas=…) has 2; give a number from 0 and below 1."),
+        (lambda: nadam(betas=(2, 0)), "nadam(betas=…) has 2; give a number from 0 and below 1."),
+        (lambda: radam(betas=(2, 0)), "radam(betas=…) has 2; give a number from 0 and below 1."),
+        (lambda: adadelta(rho=1), "adadelta(rho=…) has 1; give a number from 0 and below 1."),
         (lambda: adafactor(d=0.5), "adafactor(d=…) has 0.5; give a number from 1."),
         (
-            lambda: step(parse(PROBLEM), "output", "adamm"),
-            "optimizer='adamm' is unknown; did you mean 'adam' or 'adamw' or 'adagrad'?",
+            lambda: step(parse(PROBLEM), "output", "rmspropp"),
+            "optimizer='rmspropp' is unknown; did you mean 'rmsprop'?",
         ),
     ],
 )

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from tests.judge import parse
+from tests.training.models import MLP, RNN, Arrays, signs, with_weights
 
 import whileback
 from whileback.engines import compile
@@ -17,52 +18,10 @@ from whileback.gradient import names
 from whileback.gradient.memory.strategies import Memory
 from whileback.training import OPTIMIZERS, adamw, cross_entropy, interface, mse, sgd, step
 
-Arrays = dict[str, Any]
-
-MLP = """(float[N,2] x, float[2,16] w0, float[16] b0, float[16,2] w1, float[2] b1)
-    => (float[N,2] p) {
-    a = Gemm(x, w0, b0)
-    h = Tanh(a)
-    z = Gemm(h, w1, b1)
-    p = Softmax(z)
-}"""
-# An RNN whose trips are as many as the sequence is long.
-RNN = """(float[T,N,1] x, float[1,8] win, float[8,8] wrec, float[8,1] wout, float[8] b)
-    => (float[N,1] y) {
-    steps = Shape<start = 0, end = 1>(x)
-    count = Shape<start = 1, end = 2>(x)
-    axes = Constant<value_ints = [0]>()
-    trips = Squeeze(steps, axes)
-    eight = Constant<value_ints = [8]>()
-    size = Concat<axis = 0>(count, eight)
-    start = ConstantOfShape(size)
-    last = Loop(trips, "", start) <body = trip (int64 i, bool c, float[N,8] h)
-                                       => (bool d, float[N,8] new) {
-        d = Identity(c)
-        row = Gather(x, i)
-        u = MatMul(row, win)
-        v = MatMul(h, wrec)
-        s = Sum(u, v, b)
-        new = Tanh(s)
-    }>
-    y = MatMul(last, wout)
-}"""
 BATCH = """(float[N,3,4] x) => (float[N,3,4] y)
     <float[3] s = {1,2,3}, float[3] b = {0,1,2}, float[3] m = {1,1,1}, float[3] v = {2,2,2}> {
     y = BatchNormalization<epsilon = 0.001, momentum = 0.75 ATTRIBUTES>(x, s, b, m, v)
 }"""
-
-
-def with_weights(text: str) -> ir.Model:
-    """Return a model with all inputs but x as initializers, of random values."""
-    model, random = parse(text), np.random.default_rng(0)
-    for value in list(model.graph.inputs)[1:]:
-        assert value.shape is not None
-        data = random.normal(size=value.shape.numpy()).astype("f") / 2
-        value.const_value = ir.tensor(data, name=value.name)
-        model.graph.inputs.remove(value)
-        model.graph.register_initializer(value)
-    return model
 
 
 def run(one: ir.Model, batches: list[Arrays], rate: float, steps: int) -> list[float]:
@@ -80,16 +39,22 @@ def run(one: ir.Model, batches: list[Arrays], rate: float, steps: int) -> list[f
     return losses
 
 
-RATES = {"sgd": 1.0, "adam": 0.05, "adamw": 0.05, "adagrad": 0.3, "rmsprop": 0.02, "lion": 0.01}
+RATES = {
+    "sgd": 1.0,
+    "adam": 0.05,
+    "adamw": 0.05,
+    "adagrad": 0.3,
+    "adadelta": 10.0,
+    "rmsprop": 0.02,
+    "lion": 0.01,
+}
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_network_learns(optimizer: str) -> None:
     """Whether two numbers have the same sign, which no linear model tells."""
-    x = np.random.default_rng(1).uniform(-1, 1, (200, 2)).astype("f")
-    batch = {"x": x, "label": (x[:, 0] * x[:, 1] > 0).astype(np.int64)}
     one = step(with_weights(MLP), "cross-entropy", optimizer)
-    losses = run(one, [batch], RATES.get(optimizer, 0.1), 400)
+    losses = run(one, [signs(200)], RATES.get(optimizer, 0.1), 400)
     assert losses[0] > 0.6
     assert losses[-1] < 0.15
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import onnx_ir as ir
 
@@ -27,6 +27,8 @@ class Interface:
         state: the inputs that else are kept between steps.
         learning_rate: the input FLOAT[] that has no default.
         seed: the input INT64[], by default 0, that decides what is drawn; None if nothing is.
+        averages: by parameter, the input that is its moving average.
+        accumulate: so many calls make a step.
     """
 
     loss: str
@@ -36,6 +38,8 @@ class Interface:
     state: list[str]
     learning_rate: str = ""
     seed: str | None = None
+    averages: Mapping[str, str] = field(default_factory=dict)
+    accumulate: int = 1
 
     def write(self, model: ir.Model) -> None:
         """Put this into a model's metadata."""

@@ -8,6 +8,8 @@ import onnx_ir as ir
 
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.transform import collector_paused
+from whileback.training.accumulation import accumulated, check_calls
+from whileback.training.average import check_average
 from whileback.training.clipping import Clipping
 from whileback.training.differentiated import differentiated
 from whileback.training.groups import Group, rules
@@ -31,6 +33,8 @@ def step(
     clip_norm: float | None = None,
     clip_value: float | None = None,
     dropout: Dropping = None,
+    accumulate: int = 1,
+    average: float | None = None,
     memory: Memory = None,
 ) -> ir.Model:
     """Return a model that makes one step of training: parameters and a batch in, parameters out.
@@ -64,6 +68,11 @@ def step(
             which is none in one exported for inference. True: all of them, as much as each says.
             A number: all of them, with that ratio. A mapping of patterns of names of nodes: these,
             True or with a ratio, or not at all (False); a later one counts.
+        accumulate: so many calls add up their gradients, and the last of them makes a step with the
+            mean: one of a batch so many times as large. In the others nothing else changes but
+            running statistics. `steps` counts steps.
+        average: the decay of a moving average of each parameter, `<parameter>_average`, which
+            begins with the parameter after the first step.
         memory: as for `whileback.gradient`.
 
     Raises:
@@ -83,8 +92,17 @@ def step(
     [[3.0]]
     """
     usual, clipping = optimizer_named(optimizer), Clipping(clip_norm, clip_value)
+    check_calls(accumulate)
+    check_average(average)
     work = differentiated(model, loss, trainable, memory, dropout)
     names = [str(value.name) for value in work.parameters]
-    updates = Updates(work, rules(names, usual, groups, no_decay), clipping)
-    work.next |= updates.emit(work.op, work.parameters)
-    return work.finish(learning_rate=str(updates.rate.name))
+    updates = Updates(work, rules(names, usual, groups, no_decay), clipping, average)
+    if accumulate == 1:
+        work.next |= updates.emit(work.op, work.parameters)
+    else:
+        work.next |= accumulated(work, accumulate, updates.kept, updates.emit)
+    return work.finish(
+        learning_rate=str(updates.rate.name),
+        averages={str(w.name): str(value.name) for w, value in updates.averages.items()},
+        accumulate=accumulate,
+    )
