@@ -6,6 +6,7 @@
 from whileback.training.custom import custom
 from whileback.training.groups import Group
 from whileback.training.interface import Interface, interface
+from whileback.training.lora import lora, merge
 from whileback.training.losses import (
     LOSSES,
     Loss,
@@ -60,6 +61,8 @@ __all__ = [
     "kl",
     "l1",
     "lion",
+    "lora",
+    "merge",
     "mse",
     "nadam",
     "nll",

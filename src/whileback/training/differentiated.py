@@ -20,6 +20,7 @@ from whileback.graph.normalize import normalize
 from whileback.graph.shapes import Shapes, forget_symbolic_data
 from whileback.training.attaching import Attached, attach
 from whileback.training.interface import Interface
+from whileback.training.lora import ADAPTERS, has_adapters
 from whileback.training.losses import Loss, loss_named
 from whileback.training.parameters import listed, tensors_held, trained
 from whileback.training.randomness import (
@@ -59,6 +60,8 @@ def differentiated(
     functions = [each.function for each in losses if each.function is not None]
     base.functions.update({function.identifier(): function for function in functions})
     base.opset_imports.update({function.domain: 1 for function in functions})
+    if trainable is None and has_adapters(model):
+        trainable = ADAPTERS
     patterns = None if trainable is None else listed(trainable)
     parameters = trained(base.graph, held, attached.loss, patterns, statistics)
     work = Differentiated(base, attached, statistics, parameters, memory)

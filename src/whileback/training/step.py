@@ -58,7 +58,8 @@ def step(
         trainable: patterns of the names of initializers and constants (`"*.weight"`); those in a
             subgraph are called `node/branch/name`. By default all float ones of at least one axis
             on which a loss depends, but for running statistics and settings of operators, such as
-            the bounds of `Clip`. What is not trained stays as it is in the model.
+            the bounds of `Clip`; in a model of `lora`, its adapters alone. What is not trained
+            stays as it is in the model.
         groups: parameters with another factor to the rate, weight decay or optimizer; each is in
             one at most.
         no_decay: patterns of the names of parameters without weight decay, in groups or not.
