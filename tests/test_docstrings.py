@@ -22,6 +22,8 @@ import pytest
         "whileback.formats.caffe2.arguments",
         "whileback.graph.names",
         "whileback.training.custom",
+        "whileback.training.gradients",
+        "whileback.training.groups",
         "whileback.training.interface",
         "whileback.training.parameters",
         "whileback.training.step",

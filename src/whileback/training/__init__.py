@@ -4,8 +4,9 @@
 """
 
 from whileback.training.custom import custom
+from whileback.training.flat import joined, parted
 from whileback.training.groups import Group
-from whileback.training.interface import Interface, interface
+from whileback.training.interface import Interface, Part, interface
 from whileback.training.lora import lora, merge
 from whileback.training.losses import (
     LOSSES,
@@ -36,7 +37,8 @@ from whileback.training.optimizers import (
     sgd,
 )
 
-# Last, since the function has the name of a submodule, which an import would bind again.
+# Last, since the functions have the names of submodules, which an import would bind again.
+from whileback.training.gradients import gradients  # isort: skip
 from whileback.training.step import step  # isort: skip
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Interface",
     "Loss",
     "Optimizer",
+    "Part",
     "adadelta",
     "adafactor",
     "adagrad",
@@ -56,8 +59,10 @@ __all__ = [
     "cosine",
     "cross_entropy",
     "custom",
+    "gradients",
     "huber",
     "interface",
+    "joined",
     "kl",
     "l1",
     "lion",
@@ -67,6 +72,7 @@ __all__ = [
     "nadam",
     "nll",
     "output",
+    "parted",
     "radam",
     "rmsprop",
     "sgd",

@@ -131,11 +131,16 @@ class Differentiated:
         self.graph.inputs.append(value)
         return value
 
-    def keep(self, name: str, first: np.ndarray) -> ir.Value:
-        """Return an input for what is kept between steps, with its first value as default."""
+    def default(self, name: str, first: np.ndarray) -> ir.Value:
+        """Return a new input of the model with a default."""
         value = self.input(name, ir.DataType.from_numpy(first.dtype), first.shape)
         value.const_value = ir.tensor(first, name=value.name)
         self.graph.register_initializer(value)
+        return value
+
+    def keep(self, name: str, first: np.ndarray) -> ir.Value:
+        """Return an input for what is kept between steps, with its first value as default."""
+        value = self.default(name, first)
         self.state.append(value)
         return value
 

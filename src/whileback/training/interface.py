@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -10,9 +11,23 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError
 
-__all__ = ["Interface", "interface"]
+__all__ = ["Interface", "Part", "interface"]
 
 _KEY = "whileback.training"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a parameter is in the vector of all of them."""
+
+    name: str
+    shape: list[int]
+    offset: int
+
+    @property
+    def size(self) -> int:
+        """The number of its elements."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -25,10 +40,11 @@ class Interface:
         parameters: the inputs that are trained.
         statistics: the inputs that are running statistics of the data.
         state: the inputs that else are kept between steps.
-        learning_rate: the input FLOAT[] that has no default.
+        learning_rate: the input FLOAT[] that has no default; empty for gradients alone.
         seed: the input INT64[], by default 0, that decides what is drawn; None if nothing is.
         averages: by parameter, the input that is its moving average.
         accumulate: so many calls make a step.
+        flat: where in the only one of `parameters` each tensor is; empty if they are not joined.
     """
 
     loss: str
@@ -40,6 +56,7 @@ class Interface:
     seed: str | None = None
     averages: Mapping[str, str] = field(default_factory=dict)
     accumulate: int = 1
+    flat: list[Part] = field(default_factory=list)
 
     def write(self, model: ir.Model) -> None:
         """Put this into a model's metadata."""
@@ -66,4 +83,6 @@ def interface(model: ir.Model) -> Interface:
             f"Model '{model.graph.name}' is no training step: its metadata lack {_KEY!r}. Make one "
             "with whileback.training.step()."
         )
-    return Interface(**json.loads(model.metadata_props[_KEY]))
+    known = json.loads(model.metadata_props[_KEY])
+    parts = [Part(**part) for part in known.pop("flat", [])]
+    return Interface(**known, flat=parts)

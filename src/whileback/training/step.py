@@ -12,6 +12,7 @@ from whileback.training.accumulation import accumulated, check_calls
 from whileback.training.average import check_average
 from whileback.training.clipping import Clipping
 from whileback.training.differentiated import differentiated
+from whileback.training.flat import flatten
 from whileback.training.groups import Group, rules
 from whileback.training.losses import Loss
 from whileback.training.optimizers import Optimizer, optimizer_named
@@ -35,6 +36,7 @@ def step(
     dropout: Dropping = None,
     accumulate: int = 1,
     average: float | None = None,
+    flat: bool = False,
     memory: Memory = None,
 ) -> ir.Model:
     """Return a model that makes one step of training: parameters and a batch in, parameters out.
@@ -74,6 +76,7 @@ def step(
             running statistics. `steps` counts steps.
         average: the decay of a moving average of each parameter, `<parameter>_average`, which
             begins with the parameter after the first step.
+        flat: one input `parameters` [P] in place of all parameters, as for `gradients`.
         memory: as for `whileback.gradient`.
 
     Raises:
@@ -102,8 +105,10 @@ def step(
         work.next |= updates.emit(work.op, work.parameters)
     else:
         work.next |= accumulated(work, accumulate, updates.kept, updates.emit)
+    layout = flatten(work) if flat else []
     return work.finish(
         learning_rate=str(updates.rate.name),
         averages={str(w.name): str(value.name) for w, value in updates.averages.items()},
         accumulate=accumulate,
+        flat=layout,
     )
