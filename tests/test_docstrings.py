@@ -26,6 +26,7 @@ import pytest
         "whileback.training.groups",
         "whileback.training.interface",
         "whileback.training.parameters",
+        "whileback.training.schedules",
         "whileback.training.step",
     ],
 )

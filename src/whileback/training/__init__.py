@@ -1,6 +1,7 @@
 """Training steps as plain ONNX models: parameters, state and a batch in, parameters and loss out.
 
-`step` makes them, of losses and optimizers that are functions on a builder of graphs.
+`step` makes them, of losses and optimizers that are functions on a builder of graphs. The learning
+rate is an input; `schedules` has functions for it.
 """
 
 from whileback.training.custom import custom
@@ -36,6 +37,7 @@ from whileback.training.optimizers import (
     rmsprop,
     sgd,
 )
+from whileback.training.schedules import SCHEDULES, Schedule, schedule_named
 
 # Last, since the functions have the names of submodules, which an import would bind again.
 from whileback.training.gradients import gradients  # isort: skip
@@ -44,11 +46,13 @@ from whileback.training.step import step  # isort: skip
 __all__ = [
     "LOSSES",
     "OPTIMIZERS",
+    "SCHEDULES",
     "Group",
     "Interface",
     "Loss",
     "Optimizer",
     "Part",
+    "Schedule",
     "adadelta",
     "adafactor",
     "adagrad",
@@ -75,6 +79,7 @@ __all__ = [
     "parted",
     "radam",
     "rmsprop",
+    "schedule_named",
     "sgd",
     "step",
 ]
