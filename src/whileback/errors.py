@@ -8,6 +8,7 @@ WhilebackError
 ├── UnsupportedError        valid, but outside of what whileback does
 │   └── NoGradientError     an operator on the gradient's path has no rule
 ├── ArgumentError           the call is wrong (also a ValueError)
+├── TrainingError           training cannot go on: its loss is no finite number
 └── EngineError             the runtime refused or failed (its own error is chained)
 ```
 
@@ -27,6 +28,7 @@ __all__ = [
     "GraphError",
     "NetDefError",
     "NoGradientError",
+    "TrainingError",
     "UnsupportedError",
     "WhilebackError",
     "WhilebackWarning",
@@ -60,6 +62,10 @@ class NoGradientError(UnsupportedError):
 
 class ArgumentError(WhilebackError, ValueError):
     """A call has a wrong argument: an unknown name, a type that has no gradient."""
+
+
+class TrainingError(WhilebackError):
+    """Training cannot go on: a loss or a parameter is NaN or infinite."""
 
 
 class EngineError(WhilebackError):

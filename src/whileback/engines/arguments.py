@@ -12,7 +12,9 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError, nearest
 from whileback.graph.shapes import describe
 
-__all__ = ["Port", "bind"]
+__all__ = ["Binder", "Port", "bind"]
+
+Types = tuple[tuple[str, type, Any, Any], ...] | None
 
 # JAX makes arrays of 32 bits where one asks it for 64, unless `jax_enable_x64` is on.
 _HALVES = {
@@ -55,6 +57,39 @@ class Port:
             is_float=known and value.dtype.is_floating_point(),  # type: ignore[union-attr]
             dims=dims,
         )
+
+
+class Binder:
+    """Checks the arguments of one model, as `bind` does, once for the same types in a row."""
+
+    def __init__(
+        self,
+        model: str,
+        inputs: Mapping[str, Port],
+        optional: Collection[str],
+        native: tuple[type, ...] = (),
+    ) -> None:
+        self._model, self._inputs, self._optional = model, inputs, optional
+        self._native = native
+        self._checked: Types = None
+
+    def __call__(self, feeds: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by input name; raises what `bind` does."""
+        given = {**feeds, **named}
+        types = _types(given) if len(given) == len(feeds) + len(named) else None
+        if types is None or types != self._checked:
+            given = bind(self._model, self._inputs, self._optional, feeds, named, self._native)
+            # Arrays of the same types pass at once the next time.
+            self._checked = types if types == _types(given) else None
+        return given
+
+
+def _types(arguments: Mapping[str, Any]) -> Types:
+    """Return all that is checked of arrays, or None if some are of no type that is known."""
+    try:
+        return tuple((n, type(a), a.dtype, a.shape) for n, a in arguments.items())
+    except AttributeError:
+        return None
 
 
 def bind(

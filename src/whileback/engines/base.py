@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from whileback.engines.arguments import Port, bind
+from whileback.engines.arguments import Binder, Port, bind
+from whileback.engines.carrying import Carrying, Passed, copied
+from whileback.errors import ArgumentError, nearest
 
 __all__ = ["Compiled", "Engine", "Source"]
-
-Types = tuple[tuple[str, type, Any, Any], ...] | None
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Compiled:
         self.inputs = {str(value.name): Port.of(value) for value in graph.inputs}
         self.outputs = {str(value.name): Port.of(value) for value in graph.outputs}
         self.defaults = frozenset(name for name in self.inputs if name in graph.initializers)
-        self._run, self._arrays = run, arrays
-        self._checked: Types = None
+        self._graph, self._run, self._arrays = graph, run, arrays
+        self._bind = Binder(self.name, self.inputs, self.defaults, arrays)
 
     def __call__(
         self, feeds: Mapping[str, Any] | None = None, /, **named: Any
@@ -77,13 +77,55 @@ class Compiled:
             ArgumentError: a name is unknown, missing or given twice; a type or shape is wrong.
             EngineError: the runtime failed.
         """
-        given = {**(feeds or {}), **named}
-        types = _types(given) if len(given) == len(feeds or ()) + len(named) else None
-        if types is None or types != self._checked:
-            given = bind(self.name, self.inputs, self.defaults, feeds or {}, named, self._arrays)
-            # Arrays of the same types pass at once the next time.
-            self._checked = types if types == _types(given) else None
+        given = self._bind(feeds or {}, named)
         return dict(zip(self.outputs, self._run(given), strict=True))
+
+    def carrying(
+        self, following: Mapping[str, str], initial: Mapping[str, Any] | None = None
+    ) -> Carrying:
+        """Return the model as one whose outputs are its own inputs in the next call.
+
+        What it carries stays in the engine's memory: ONNX Runtime reads it from one set of buffers
+        and writes it to another one, XLA hands its arrays on. So training keeps parameters, and a
+        decoder its cache.
+
+        Args:
+            following: by input, the output that is its value in the next call, as
+                `whileback.names` has it for a step of training.
+            initial: what these inputs are in the first call; those with a default may lack.
+
+        Raises: ArgumentError for an unknown name, or a first value that is missing or of a wrong
+            type or shape.
+
+        >>> import onnx_ir as ir, whileback
+        >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
+        ...     add (float[2] x, float[2] total) => (float[2] sum, float largest)
+        ...     { sum = Add(total, x) largest = ReduceMax<keepdims = 0>(sum) }''')
+        >>> f = whileback.compile(model).carrying({"total": "sum"}, {"total": [0.0, 0.0]})
+        >>> [f(x=[1.0, 2.0])["largest"].item() for _ in range(3)]
+        [2.0, 4.0, 6.0]
+        >>> f.values["total"].tolist()
+        [3.0, 6.0]
+        """
+        _require_known(self.name, "input", following, self.inputs)
+        _require_known(self.name, "output", following.values(), self.outputs)
+        first = self._first(following, initial or {})
+        keep = getattr(self._run, "keep", None)
+        kept = keep(following, first) if keep else None
+        kept = kept or Passed(self._run, list(self.outputs), following, first)
+        others = {name: port for name, port in self.inputs.items() if name not in following}
+        binder = Binder(self.name, others, self.defaults, self._arrays)
+        return Carrying(self.name, self.inputs, list(self.outputs), following, binder, kept)
+
+    def _first(self, following: Mapping[str, str], initial: Mapping[str, Any]) -> dict[str, Any]:
+        """Return copies of the first values of what is carried."""
+        given = dict(initial)
+        for name, value in self._graph.initializers.items():
+            if name in following and name not in given and value.const_value is not None:
+                given[name] = value.const_value.numpy()
+        carried = {name: self.inputs[name] for name in following}
+        bound = bind(self.name, carried, (), given, {})
+        return {name: copied(bound[name]) for name in following}
 
     def explain(self) -> str:
         """Return what the engine has compiled so far, and how large the stacks of loops are."""
@@ -91,9 +133,7 @@ class Compiled:
         return explain() if explain else f"{self.name!r} is run node by node: nothing is compiled."
 
 
-def _types(arguments: Mapping[str, Any]) -> Types:
-    """Return all that is checked of arrays, or None if some are of no type that is known."""
-    try:
-        return tuple((n, type(a), a.dtype, a.shape) for n, a in arguments.items())
-    except AttributeError:
-        return None
+def _require_known(model: str, kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ArgumentError(f"Model {model!r} has no {kind} {name!r}; {nearest(name, known)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from types import ModuleType
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.engines.base import Source
+from whileback.engines.binding import Buffers, can_bind
 from whileback.errors import ArgumentError, EngineError, nearest
 from whileback.graph.scopes import is_loop, walk
 from whileback.graph.versions import LAST_WITHOUT_OUTPUT_DTYPE
@@ -66,7 +67,7 @@ def load(
         session = runtime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise _error(f"ONNX Runtime refuses model {source.name!r}", error) from error
-    return _Session(runtime, session, source).run
+    return _Session(runtime, session, source)
 
 
 def _runtime() -> ModuleType:
@@ -120,7 +121,7 @@ class _Session:
             for value in (*source.model.graph.inputs, *source.model.graph.outputs)
         )
 
-    def run(self, arguments: dict[str, Any]) -> Sequence[Any]:
+    def __call__(self, arguments: dict[str, Any]) -> Sequence[Any]:
         if self._overwrites:
             arguments = {name: copy(value) for name, value in arguments.items()}
         try:
@@ -130,7 +131,16 @@ class _Session:
                 return [_unwrap(result) for result in results]
             return self._session.run(None, arguments)  # type: ignore[no-any-return]
         except Exception as error:
-            raise _error(f"ONNX Runtime failed to run model {self._name!r}", error) from error
+            raise self._failed(error) from error
+
+    def keep(self, following: Mapping[str, str], first: dict[str, Any]) -> Buffers | None:
+        """Return buffers for what is carried, None where buffers cannot hold it."""
+        if self._raw or self._overwrites or not can_bind(self._session, following, first):
+            return None
+        return Buffers(self._session, self._wrap, self._failed, following, first)
+
+    def _failed(self, error: Exception) -> EngineError:
+        return _error(f"ONNX Runtime failed to run model {self._name!r}", error)
 
     def _wrap(self, array: np.ndarray) -> Any:
         dtype = ir.DataType.from_numpy(array.dtype)

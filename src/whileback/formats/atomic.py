@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -31,11 +32,13 @@ def require_free(file: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def atomic_files() -> Iterator[Callable[[Path], BinaryIO]]:
+def atomic_files(durable: bool = False) -> Iterator[Callable[[Path], BinaryIO]]:
     """Give a function that opens files for writing, which take their names when all are whole.
 
     Until the block ends each is a hidden file of the same folder; when it ends by an exception,
-    Ctrl-C included, all of them are removed and what stood under their names is untouched.
+    Ctrl-C included, all of them are removed and what stood under their names is untouched. What is
+    `durable` is on the disk before it takes its name, so that a loss of power leaves one or the
+    other.
     """
     written: list[tuple[Path, Path]] = []
     try:
@@ -47,8 +50,22 @@ def atomic_files() -> Iterator[Callable[[Path], BinaryIO]]:
                 return opened.enter_context(hidden.open("xb"))
 
             yield open_file
+        if durable:
+            _sync(hidden for hidden, _ in written)
         for hidden, path in written:
             hidden.replace(path)
+        if durable and os.name == "posix":
+            _sync({path.parent for _, path in written})
     finally:
         for hidden, _ in written:
             hidden.unlink(missing_ok=True)
+
+
+def _sync(paths: Iterable[Path]) -> None:
+    """Have the disk hold files and folders as they are."""
+    for path in paths:
+        number = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

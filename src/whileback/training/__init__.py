@@ -1,10 +1,14 @@
 """Training steps as plain ONNX models: parameters, state and a batch in, parameters and loss out.
 
 `step` makes them, of losses and optimizers that are functions on a builder of graphs. The learning
-rate is an input; `schedules` has functions for it.
+rate is an input; `schedules` has functions for it. What runs steps, from `whileback.trainer`, is
+here as well.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from whileback.training.custom import custom
+from whileback.training.evaluating import evaluation
 from whileback.training.flat import joined, parted
 from whileback.training.groups import Group
 from whileback.training.interface import Interface, Part, interface
@@ -43,16 +47,38 @@ from whileback.training.schedules import SCHEDULES, Schedule, schedule_named
 from whileback.training.gradients import gradients  # isort: skip
 from whileback.training.step import step  # isort: skip
 
+if TYPE_CHECKING:
+    from whileback.trainer import (
+        Arrays,
+        Checkpoint,
+        Evaluation,
+        Indexed,
+        Moment,
+        Outcome,
+        Run,
+        Trainer,
+        read_checkpoint,
+        write_checkpoint,
+    )
+
 __all__ = [
     "LOSSES",
     "OPTIMIZERS",
     "SCHEDULES",
+    "Arrays",
+    "Checkpoint",
+    "Evaluation",
     "Group",
+    "Indexed",
     "Interface",
     "Loss",
+    "Moment",
     "Optimizer",
+    "Outcome",
     "Part",
+    "Run",
     "Schedule",
+    "Trainer",
     "adadelta",
     "adafactor",
     "adagrad",
@@ -63,6 +89,7 @@ __all__ = [
     "cosine",
     "cross_entropy",
     "custom",
+    "evaluation",
     "gradients",
     "huber",
     "interface",
@@ -78,8 +105,34 @@ __all__ = [
     "output",
     "parted",
     "radam",
+    "read_checkpoint",
     "rmsprop",
     "schedule_named",
     "sgd",
     "step",
+    "write_checkpoint",
 ]
+
+_RUNNING = frozenset(
+    (
+        "Arrays",
+        "Checkpoint",
+        "Evaluation",
+        "Indexed",
+        "Moment",
+        "Outcome",
+        "Run",
+        "Trainer",
+        "read_checkpoint",
+        "write_checkpoint",
+    )
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Return what runs steps: it stands above the graphs, and is imported when asked for."""
+    if name not in _RUNNING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from whileback import trainer
+
+    return getattr(trainer, name)

@@ -14,7 +14,7 @@ from whileback.graph.shapes import FLOATS, describe, rank
 from whileback.training.losses import Loss
 from whileback.training.predictions import Prediction, prediction
 
-__all__ = ["Attached", "attach"]
+__all__ = ["Attached", "attach", "define_functions"]
 
 _CLASSES = frozenset({ir.DataType.INT32, ir.DataType.INT64})
 
@@ -51,6 +51,13 @@ def attach(op: Builder, losses: Sequence[Loss]) -> Attached:
     for index, part in enumerate(parts):
         part.name = op.names.fresh(f"loss_{index}")
     return Attached(total, parts, said)
+
+
+def define_functions(model: ir.Model, losses: Sequence[Loss]) -> None:
+    """Add to a model the functions that its losses call."""
+    functions = [each.function for each in losses if each.function is not None]
+    model.functions.update({function.identifier(): function for function in functions})
+    model.opset_imports.update({function.domain: 1 for function in functions})
 
 
 def _output(graph: ir.Graph, loss: Loss) -> ir.Value:

@@ -18,10 +18,10 @@ from whileback.graph.dims import given_symbols
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.shapes import Shapes, forget_symbolic_data
-from whileback.training.attaching import Attached, attach
+from whileback.training.attaching import Attached, attach, define_functions
 from whileback.training.interface import Interface
 from whileback.training.lora import ADAPTERS, has_adapters
-from whileback.training.losses import Loss, loss_named
+from whileback.training.losses import Loss, losses_listed
 from whileback.training.parameters import listed, tensors_held, trained
 from whileback.training.randomness import (
     Dropping,
@@ -45,7 +45,7 @@ def differentiated(
     dropout: Dropping = None,
 ) -> Differentiated:
     """Return a model with the gradients of its losses. For arguments and errors see `step`."""
-    losses = _listed(loss)
+    losses = losses_listed(loss)
     if not isinstance(model, ir.Model):
         raise ArgumentError(
             f"model= is {type(model).__name__!r}, but a step is made of an onnx_ir.Model. Read a "
@@ -57,9 +57,7 @@ def differentiated(
     randomness = draw_by_counting(op)
     statistics = train_statistics(op)
     attached = attach(op, losses)
-    functions = [each.function for each in losses if each.function is not None]
-    base.functions.update({function.identifier(): function for function in functions})
-    base.opset_imports.update({function.domain: 1 for function in functions})
+    define_functions(base, losses)
     if trainable is None and has_adapters(model):
         trainable = ADAPTERS
     patterns = None if trainable is None else listed(trainable)
@@ -67,13 +65,6 @@ def differentiated(
     work = Differentiated(base, attached, statistics, parameters, memory)
     work.count(randomness)
     return work
-
-
-def _listed(loss: str | Loss | Sequence[str | Loss]) -> list[Loss]:
-    several = [loss] if isinstance(loss, str | Loss) or loss is None else list(loss)
-    if not several:
-        raise ArgumentError("loss= is empty; give a name or a loss.")
-    return [loss_named(each) for each in several]
 
 
 def _builder(graph: ir.Graph) -> Builder:

@@ -27,7 +27,7 @@ __all__ = [
     "huber",
     "kl",
     "l1",
-    "loss_named",
+    "losses_listed",
     "mse",
     "nll",
     "output",
@@ -340,9 +340,14 @@ LOSSES: Mapping[str, Callable[..., Loss]] = {
 }
 
 
-def loss_named(loss: str | Loss) -> Loss:
-    """Return a loss, by its name with the settings that it has by default.
+def losses_listed(loss: str | Loss | Sequence[str | Loss]) -> list[Loss]:
+    """Return losses, those named with the settings that they have by default.
 
-    Raises: ArgumentError for an unknown name.
+    Raises: ArgumentError for an unknown name, or none.
     """
-    return loss if isinstance(loss, Loss) else from_table("loss", loss, LOSSES)
+    several = [loss] if isinstance(loss, str | Loss) or loss is None else list(loss)
+    if not several:
+        raise ArgumentError("loss= is empty; give a name or a loss.")
+    return [
+        each if isinstance(each, Loss) else from_table("loss", each, LOSSES) for each in several
+    ]

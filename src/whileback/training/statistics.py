@@ -11,10 +11,10 @@ import onnx_ir as ir
 from whileback.errors import UnsupportedError
 from whileback.graph.builder import Builder
 from whileback.graph.names import label
-from whileback.graph.scopes import is_standard
+from whileback.graph.scopes import is_standard, walk
 from whileback.graph.shapes import rank
 
-__all__ = ["train_statistics"]
+__all__ = ["settle_statistics", "train_statistics"]
 
 
 def train_statistics(op: Builder) -> dict[ir.Value, ir.Value]:
@@ -36,6 +36,15 @@ def train_statistics(op: Builder) -> dict[ir.Value, ir.Value]:
             op.graph.remove(node)
             _train(op, node, running)
     return running
+
+
+def settle_statistics(graph: ir.Graph) -> None:
+    """Let every `BatchNormalization`, at any depth, normalize by its running statistics."""
+    for node in walk(graph):
+        training = node.attributes.get_int("training_mode", 0)
+        if is_standard(node, "BatchNormalization") and training:
+            running = [value for value in node.inputs[3:5] if value is not None]
+            _as_at_inference(node, running)
 
 
 def _keeps_statistics(node: ir.Node) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from whileback.engines.base import Source
+from whileback.engines.xla.kept import Kept
 from whileback.engines.xla.ports import as_given
 from whileback.engines.xla.transformable import Transformable
 
@@ -33,6 +34,10 @@ class _Run:
         model = self._function.model
         arguments = {**arguments, **model.words_of_chance()}
         return [as_given(output) for output in model.run(arguments)]
+
+    def keep(self, following: Mapping[str, str], first: dict[str, Any]) -> Kept:
+        """Return arrays of JAX's that are carried."""
+        return Kept(self._function.model, following, first)
 
     def explain(self) -> str:
         """Tell which programs were compiled."""

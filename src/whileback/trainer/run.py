@@ -1,0 +1,279 @@
+"""`Run`: epochs of steps, with a folder from which a run that was killed goes on."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whileback.errors import ArgumentError, FormatError, TrainingError
+from whileback.formats.files import errors_name
+from whileback.trainer.batches import Batch, Data, Indexed, batches, number_of_batches
+from whileback.trainer.interrupts import deferred_interrupts
+from whileback.trainer.logs import Log, events
+from whileback.trainer.trainer import Trainer
+
+__all__ = ["BEST", "LAST", "LOG", "Moment", "Outcome", "Run"]
+
+LAST, BEST, LOG = "last.safetensors", "best.safetensors", "log.jsonl"
+
+Metric = Callable[[Batch, Mapping[str, np.ndarray]], float]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a step has made: its number, from 1 on, its losses, and where it stands in the data.
+
+    `epoch` and `batch` count from 0; `batches` are those of an epoch, None if nobody knows yet.
+    """
+
+    step: int
+    epoch: int
+    batch: int
+    batches: int | None
+    losses: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has come to: steps made, and of the last epoch the mean losses and evaluation."""
+
+    steps: int
+    losses: Mapping[str, float]
+    evaluation: Mapping[str, float]
+    best: float | None
+
+
+@dataclass
+class _Place:
+    """Where a run stands; a checkpoint has it as its position.
+
+    `log` is the size of the log, `sums` are the losses of the epoch so far, `best` the smallest
+    loss of an evaluation; `losses` and `evaluation` are those of the last whole epoch.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    log: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, float] = field(default_factory=dict)
+    evaluation: dict[str, float] = field(default_factory=dict)
+    best: float | None = None
+
+
+@dataclass
+class Run:
+    """Trains for some epochs, and keeps in a folder all that is needed to go on.
+
+    A run that is killed at any moment and goes on later gives the same parameters, to the last bit,
+    and the same log. In the folder are `last.safetensors`, `best.safetensors` (of the smallest loss
+    that an evaluation had), `log.jsonl`, and events for TensorBoard.
+
+    Attributes:
+        trainer: makes the steps; with a model to evaluate if `evaluation` is given.
+        data: what to train on: `Indexed` examples, such as `Arrays`, which are shuffled anew in
+            every epoch, or anything that yields batches, dicts of arrays, whenever it is iterated.
+        folder: where the files are; it is made if its parent exists.
+        epochs: how often to go through the data, earlier tries included.
+        learning_rate: of every step, times what `schedule` gives for the number of steps made.
+        batch_size: examples in a batch of `Indexed` data.
+        schedule: a function of the number of steps made to a factor.
+        seed: of the order of examples; None leaves them in their own.
+        evaluation: data whose losses are computed after every epoch, means over its examples.
+        metrics: by name, functions of a batch and the model's outputs for it to a number, for the
+            same.
+        log_every: how many steps there are to a line in the log.
+        save_every: how many steps there are to a checkpoint; one is written after every epoch.
+        tensorboard: whether to write events; None does so if the package tensorboardX is there.
+        on_step: called after every step.
+
+    >>> import tempfile, numpy as np, onnx_ir as ir
+    >>> from whileback import training
+    >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     line (float[N,1] x) => (float[N,1] y) <float[1,1] w = {0.0}> { y = MatMul(x, w) }''')
+    >>> x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
+    >>> trainer = training.Trainer(training.step(model, "mse", "sgd"))
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = training.Run(trainer, training.Arrays({"x": x, "label": 3 * x}), folder.name,
+    ...     epochs=9, learning_rate=0.5, batch_size=8, tensorboard=False)
+    >>> outcome = run.fit()
+    >>> outcome.steps, outcome.losses["loss"] < 1e-6
+    (72, True)
+    """
+
+    trainer: Trainer
+    data: Data
+    folder: str | os.PathLike[str]
+    _: KW_ONLY
+    epochs: int
+    learning_rate: float
+    batch_size: int = 32
+    schedule: Callable[[int], float] | None = None
+    seed: int | None = 0
+    evaluation: Data | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    log_every: int = 10
+    save_every: int | None = None
+    tensorboard: bool | None = None
+    on_step: Callable[[Moment], None] | None = None
+
+    def __post_init__(self) -> None:
+        numbers = {"epochs": self.epochs, "batch_size": self.batch_size}
+        numbers |= {"log_every": self.log_every, "save_every": self.save_every or 1}
+        for name, number in numbers.items():
+            if not isinstance(number, int) or number < 1:
+                raise ArgumentError(f"{name}={number!r} is no whole number above 0. Give one.")
+        self._folder, self._place = Path(self.folder), _Place()
+
+    def fit(self, resume: bool = False) -> Outcome:
+        """Make the epochs that are left.
+
+        Ctrl-C lets the step end, writes a checkpoint, and is raised then as KeyboardInterrupt.
+
+        Args:
+            resume: whether to go on from the folder's last checkpoint, if it has one.
+
+        Raises:
+            ArgumentError: a batch does not fit the model, or the run was begun with another order
+                of the data.
+            FormatError: the folder holds a run, and `resume` is not set; or a file is damaged.
+            TrainingError: a loss, or a parameter to be saved, is NaN or infinite.
+        """
+        with ExitStack() as stack:
+            self._open(resume, stack)
+            try:
+                while self._place.epoch < self.epochs:
+                    self._epoch()
+            except TrainingError as error:
+                last = self._folder / LAST
+                kept = f"The last one is '{last}'." if last.exists() else "There is none yet."
+                raise TrainingError(f"{error} {kept}") from error
+        place = self._place
+        return Outcome(self.trainer.steps, place.losses, place.evaluation, place.best)
+
+    def _open(self, resume: bool, stack: ExitStack) -> None:
+        """Go on from the last checkpoint, or begin; open the files until the stack is closed."""
+        last, log = self._folder / LAST, self._folder / LOG
+        with errors_name(self._folder):
+            self._folder.mkdir(exist_ok=True)
+        if not resume and (last.exists() or log.exists()):
+            raise FormatError(
+                f"'{self._folder}' holds a run; go on with --resume (in Python resume=True), or "
+                "name another folder"
+            )
+        for left in self._folder.glob(".*.safetensors.*.tmp"):
+            # A run that was killed while it wrote a checkpoint has left it behind.
+            left.unlink()
+        steps = 0
+        if last.exists():
+            self._restore(last)
+            steps = self.trainer.steps
+        self._log = Log(log, self._place.log)
+        stack.callback(self._log.close)
+        self._events = events(self._folder, self.tensorboard, steps)
+        stack.callback(self._events.close)
+        self._interrupt = stack.enter_context(deferred_interrupts())
+
+    def _restore(self, last: Path) -> None:
+        position = dict(self.trainer.restore(last))
+        begun, now = position.pop("order", {}), self._order()
+        for name in now:
+            if begun.get(name) != now[name]:
+                raise ArgumentError(
+                    f"'{self._folder}' was begun with {name}={begun.get(name)!r}, but now it is "
+                    f"{now[name]!r}, so that the data would have another order. Go on with the "
+                    "same, or begin another run."
+                )
+        self._place = _Place(**position)
+
+    def _order(self) -> dict[str, Any]:
+        """Return what determines the order of the data."""
+        examples = len(self.data) if isinstance(self.data, Indexed) else None
+        return {"seed": self.seed, "batch_size": self.batch_size, "examples": examples}
+
+    def _epoch(self) -> None:
+        place = self._place
+        order = batches(
+            self.data, self.batch_size, seed=self.seed, epoch=place.epoch, skip=place.batch
+        )
+        for batch in order:
+            self._step(batch)
+            if self.save_every and self.trainer.steps % self.save_every == 0:
+                self._save(LAST)
+            self._stop_if_asked()
+        if not place.batch:
+            raise ArgumentError(
+                f"Epoch {place.epoch} has no batches. Give data that yields some whenever it is "
+                "iterated: a list, or an object with __iter__, but no generator."
+            )
+        self._end_epoch()
+
+    def _step(self, batch: Batch) -> None:
+        trainer, place = self.trainer, self._place
+        factor = 1.0 if self.schedule is None else self.schedule(trainer.steps)
+        rate = self.learning_rate * factor
+        losses = trainer.step(batch, rate)
+        for name, loss in losses.items():
+            place.sums[name] = place.sums.get(name, 0.0) + loss
+        if trainer.steps % self.log_every == 0:
+            self._tell("train", {"learning_rate": rate, **losses})
+        count = number_of_batches(self.data, self.batch_size)
+        if self.on_step is not None:
+            self.on_step(Moment(trainer.steps, place.epoch, place.batch, count, losses))
+        place.batch += 1
+
+    def _end_epoch(self) -> None:
+        """Evaluate, write it down, and keep the best."""
+        place = self._place
+        place.losses = {name: total / place.batch for name, total in place.sums.items()}
+        self._tell("mean", place.losses)
+        is_best = False
+        if self.evaluation is not None:
+            place.evaluation = self._evaluate(self.evaluation)
+            self._tell("evaluation", place.evaluation)
+            loss = place.evaluation[self.trainer.loss]
+            is_best = loss < (math.inf if place.best is None else place.best)
+            place.best = loss if is_best else place.best
+        self._place = replace(place, epoch=place.epoch + 1, batch=0, sums={})
+        if is_best:
+            self._save(BEST)
+        self._save(LAST)
+        self._stop_if_asked()
+
+    def _evaluate(self, data: Data) -> dict[str, float]:
+        """Return the means of losses and metrics over the examples of the data."""
+        sums: dict[str, float] = {}
+        examples = 0
+        for batch in batches(data, self.batch_size, seed=None):
+            found = self.trainer.evaluate(batch)
+            numbers = dict(found.losses)
+            numbers |= {n: float(each(batch, found.outputs)) for n, each in self.metrics.items()}
+            count = len(next(iter(batch.values())))
+            examples += count
+            for name, number in numbers.items():
+                sums[name] = sums.get(name, 0.0) + number * count
+            self._stop_if_asked()
+        if not examples:
+            raise ArgumentError("The data for the evaluation has no batches. Give some.")
+        return {name: total / examples for name, total in sums.items()}
+
+    def _tell(self, group: str, numbers: Mapping[str, float]) -> None:
+        step = self.trainer.steps
+        self._log.write({"step": step, "epoch": self._place.epoch, group: dict(numbers)})
+        self._events.write(group, numbers, step)
+
+    def _save(self, name: str) -> None:
+        self._place.log = self._log.position()
+        position = {**asdict(self._place), "order": self._order()}
+        self.trainer.save(self._folder / name, position, overwrite=True)
+
+    def _stop_if_asked(self) -> None:
+        if self._interrupt.came:
+            self._save(LAST)
+            raise KeyboardInterrupt

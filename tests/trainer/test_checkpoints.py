@@ -1,0 +1,127 @@
+"""Checkpoints come back as they were, or are refused by name, with nothing lost."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from tests.trainer.models import data, trainer
+
+from whileback.errors import FormatError, TrainingError
+from whileback.trainer.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+
+STATE = {
+    "a/b:0": np.arange(6, dtype="f").reshape(2, 3),
+    "n": np.array(7),
+    "empty": np.zeros((0, 2)),
+    "flags": np.array([True, False]),
+    "transposed": np.arange(6.0).reshape(2, 3).T,
+}
+CHECKPOINT = Checkpoint(STATE, 3, "abc", {"epoch": 1, "sums": {"loss": 0.1 + 0.2}})
+
+
+def test_there_and_back(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "c", CHECKPOINT)
+    found = read_checkpoint(tmp_path / "c")
+    assert (found.steps, found.signature, found.position) == (3, "abc", CHECKPOINT.position)
+    assert found.state.keys() == STATE.keys()
+    for name, array in STATE.items():
+        assert np.array_equal(found.state[name], array)
+        assert found.state[name].dtype == array.dtype
+    assert [file.name for file in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_file_is_replaced_only_on_demand(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "c", CHECKPOINT)
+    with pytest.raises(FormatError) as caught:
+        write_checkpoint(tmp_path / "c", CHECKPOINT)
+    assert str(caught.value) == (
+        f"'{tmp_path / 'c'}' exists; choose another name, or replace it with --force (in Python "
+        "overwrite=True)"
+    )
+    write_checkpoint(tmp_path / "c", CHECKPOINT, overwrite=True)
+
+
+def test_every_damage_is_noticed(tmp_path: Path) -> None:
+    """Any bit that changes, and any end that is missing."""
+    write_checkpoint(tmp_path / "c", CHECKPOINT)
+    whole = (tmp_path / "c").read_bytes()
+    for place in range(0, len(whole), 7):
+        changed = bytearray(whole)
+        changed[place] ^= 2
+        for damaged in (whole[:place], changed):
+            (tmp_path / "d").write_bytes(damaged)
+            with pytest.raises(FormatError, match=r"damaged|no checkpoint"):
+                read_checkpoint(tmp_path / "d")
+
+
+def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
+    save_file({"w": np.zeros(2)}, tmp_path / "weights")
+    expected = {
+        "weights": "holds tensors, but is no checkpoint of whileback; name one that training has "
+        "written",
+        "missing": "is no file; name a checkpoint, such as 'last.safetensors' of a run",
+    }
+    for name, text in expected.items():
+        with pytest.raises(FormatError) as caught:
+            read_checkpoint(tmp_path / name)
+        assert str(caught.value) == f"'{tmp_path / name}': {text}"
+
+
+def test_checkpoints_of_other_steps(tmp_path: Path) -> None:
+    """Nothing changes, and it is said which tensors are at fault."""
+    adam, sgd = trainer(), trainer(optimizer="sgd")
+    adam.save(tmp_path / "adam")
+    sgd.step(data(), 0.1)
+    before = sgd.state()
+    with pytest.raises(FormatError) as caught:
+        sgd.restore(tmp_path / "adam")
+    assert str(caught.value) == (
+        f"'{tmp_path / 'adam'}' is no checkpoint of step 'model': it has 'b_mean'; "
+        "it has 'b_square'; it has 'c_mean'; it has 'c_square'; and 5 more. Take one that "
+        "the same step has written, with the same model, losses and optimizer."
+    )
+    state = {**before, "w": np.zeros((4, 2), "f"), "b": before["b"].astype("d")}
+    del state["m"]
+    write_checkpoint(tmp_path / "shapes", Checkpoint(state, 1, sgd.signature))
+    with pytest.raises(FormatError) as caught:
+        sgd.restore(tmp_path / "shapes")
+    assert str(caught.value) == (
+        f"'{tmp_path / 'shapes'}' is no checkpoint of step 'model': it lacks 'm'; 'w' is "
+        "float32[4, 2], not float32[4, 3]; 'b' is float64[3], not float32[3]. Take one that the "
+        "same step has written, with the same model, losses and optimizer."
+    )
+    write_checkpoint(tmp_path / "losses", Checkpoint(before, 1, "other"))
+    with pytest.raises(FormatError, match="it has other losses"):
+        sgd.restore(tmp_path / "losses")
+    assert sgd.steps == 1
+    for name, array in sgd.state().items():
+        assert np.array_equal(array, before[name])
+
+
+def test_nothing_is_written_that_nobody_can_go_on_from(tmp_path: Path) -> None:
+    trained = trainer()
+    trained.save(tmp_path / "c")
+    whole = (tmp_path / "c").read_bytes()
+    trained.load({**trained.state(), "b": np.array([1, np.inf, 0], "f")})
+    with pytest.raises(TrainingError) as caught:
+        trained.save(tmp_path / "c", overwrite=True)
+    assert str(caught.value) == (
+        "'b' has NaN or infinite elements after step 0. Take a smaller learning rate or limit "
+        "gradients with clip_norm=, and see that the data holds no NaN; go on from a checkpoint."
+    )
+    assert (tmp_path / "c").read_bytes() == whole
+    assert [file.name for file in tmp_path.iterdir()] == ["c"]
+
+
+def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(FormatError) as caught:
+        trainer().save(tmp_path / "c")
+    assert str(caught.value) == (
+        "Checkpoints need the package safetensors, which is not installed. Install it with: pip "
+        "install 'whileback[training]'"
+    )
