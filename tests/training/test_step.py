@@ -327,7 +327,7 @@ def test_parameters_of_16_bits() -> None:
         step(model, "mse", "sgd")
     assert str(caught.value) == (
         "'w' is FLOAT16[2]: steps are taken in FLOAT or DOUBLE, since 16 bits lose small changes. "
-        "Convert the parameters, or freeze these with trainable=."
+        "Say precision='float16', which keeps parameters in FLOAT, or freeze these with trainable=."
     )
 
 

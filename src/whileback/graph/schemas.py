@@ -12,7 +12,7 @@ import onnx_ir as ir
 from whileback.errors import nearest
 from whileback.graph.scopes import STANDARD_DOMAINS
 
-__all__ = ["operator_names", "problem", "type_letters"]
+__all__ = ["accepts", "operator_names", "problem", "type_letters"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,13 @@ def type_letters(node: ir.Node) -> tuple[list[str | None], list[str | None]]:
             inputs = [slot.letter for _, slot in _slots(node.inputs, form.inputs)]
             return inputs, [slot.letter for _, slot in _slots(node.outputs, form.outputs)]
     return [None] * len(node.inputs), [None] * len(node.outputs)
+
+
+@cache
+def accepts(op_type: str, opset: int, dtype: ir.DataType) -> bool:
+    """Tell whether an operator may have tensors of a type as its first input."""
+    form = _form(op_type, opset)
+    return form is not None and f"tensor({dtype.name.lower()})" in form.inputs[0].types
 
 
 @cache

@@ -41,6 +41,7 @@ from whileback.training.optimizers import (
     rmsprop,
     sgd,
 )
+from whileback.training.precision import Precision
 from whileback.training.schedules import SCHEDULES, Schedule, schedule_named
 
 # Last, since the functions have the names of submodules, which an import would bind again.
@@ -76,6 +77,7 @@ __all__ = [
     "Optimizer",
     "Outcome",
     "Part",
+    "Precision",
     "Run",
     "Schedule",
     "Trainer",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, nearest
 from whileback.graph.builder import Builder
 from whileback.graph.scopes import definitions
 from whileback.graph.shapes import FLOATS, describe, rank
+from whileback.training.defaults import default
 from whileback.training.losses import Loss
 from whileback.training.predictions import Prediction, prediction
 
@@ -21,15 +23,22 @@ _CLASSES = frozenset({ir.DataType.INT32, ir.DataType.INT64})
 
 @dataclass(frozen=True)
 class Attached:
-    """The loss of all; the losses of which it is the sum, if there are several; what each reads."""
+    """The loss of all; the losses of which it is the sum, if there are several; what each reads.
+
+    `objective` is what gradients are those of: the loss, or the loss times a `scale`.
+    """
 
     loss: ir.Value
     parts: list[ir.Value]
     said: list[str]
+    objective: ir.Value
+    scale: ir.Value | None
 
 
-def attach(op: Builder, losses: Sequence[Loss]) -> Attached:
+def attach(op: Builder, losses: Sequence[Loss], scale: float | None = None) -> Attached:
     """Emit the losses behind a main graph, and add the labels to its inputs.
+
+    With a scale, the loss is scaled by an input `loss_scale` FLOAT[] of this default.
 
     Raises: ArgumentError for an unknown output, or one that does not fit its loss.
     """
@@ -47,10 +56,13 @@ def attach(op: Builder, losses: Sequence[Loss]) -> Attached:
     total.name = op.names.fresh("loss")
     total.shape = ir.Shape([])
     if len(parts) == 1:
-        return Attached(total, [], said)
+        parts = []
     for index, part in enumerate(parts):
         part.name = op.names.fresh(f"loss_{index}")
-    return Attached(total, parts, said)
+    if scale is None:
+        return Attached(total, parts, said, total, None)
+    factor = default(op, "loss_scale", np.array(scale, np.float32))
+    return Attached(total, parts, said, op.Mul(total, op.cast(factor, total)), factor)
 
 
 def define_functions(model: ir.Model, losses: Sequence[Loss]) -> None:

@@ -19,10 +19,12 @@ from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.shapes import Shapes, forget_symbolic_data
 from whileback.training.attaching import Attached, attach, define_functions
+from whileback.training.defaults import default
 from whileback.training.interface import Interface
 from whileback.training.lora import ADAPTERS, has_adapters
 from whileback.training.losses import Loss, losses_listed
 from whileback.training.parameters import listed, tensors_held, trained
+from whileback.training.precision import Precision, masters, narrow
 from whileback.training.randomness import (
     Dropping,
     Randomness,
@@ -43,6 +45,7 @@ def differentiated(
     trainable: str | Sequence[str] | None,
     memory: Memory,
     dropout: Dropping = None,
+    precision: Precision | None = None,
 ) -> Differentiated:
     """Return a model with the gradients of its losses. For arguments and errors see `step`."""
     losses = losses_listed(loss)
@@ -55,13 +58,18 @@ def differentiated(
     op, held = _builder(base.graph), tensors_held(base.graph)
     set_dropout(op, dropout)
     randomness = draw_by_counting(op)
+    if precision is not None:
+        narrow(op, precision.type)
     statistics = train_statistics(op)
-    attached = attach(op, losses)
+    scale = precision.scale if precision is not None and precision.scales else None
+    attached = attach(op, losses, scale)
     define_functions(base, losses)
     if trainable is None and has_adapters(model):
         trainable = ADAPTERS
     patterns = None if trainable is None else listed(trainable)
-    parameters = trained(base.graph, held, attached.loss, patterns, statistics)
+    halves = precision is not None
+    parameters = trained(base.graph, held, attached.loss, patterns, statistics, halves)
+    parameters = masters(op, parameters)
     work = Differentiated(base, attached, statistics, parameters, memory)
     work.count(randomness)
     return work
@@ -83,6 +91,7 @@ class Differentiated:
         state: what else is kept between steps, inputs with defaults.
         next: what each of these is in the next step.
         seed: the input that decides what is drawn at random.
+        scale: the input by which the loss is scaled of which these are gradients.
     """
 
     def __init__(
@@ -96,12 +105,12 @@ class Differentiated:
         graph = base.graph
         graph.inputs.extend(value for value in statistics if not value.is_graph_input())
         graph.outputs.clear()
-        results = [attached.loss, *attached.parts, *statistics.values()]
+        results = [attached.loss, attached.objective, *attached.parts, *statistics.values()]
         graph.outputs.extend(dict.fromkeys(results))
         prune(graph)
         given_symbols(graph)
         wrt = [str(value.name) for value in parameters]
-        self.model = gradient(base, str(attached.loss.name), wrt, memory=memory)
+        self.model = gradient(base, str(attached.objective.name), wrt, memory=memory)
         graph = self.graph = self.model.graph
         values = {str(value.name): value for value in (*graph.inputs, *graph.outputs)}
         slopes = names(self.model)
@@ -114,6 +123,7 @@ class Differentiated:
         self.op = _builder(graph)
         self.state: list[ir.Value] = []
         self.seed: str | None = None
+        self.scale = None if attached.scale is None else self._adopted(attached.scale)
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
         """Return a new input of the model."""
@@ -124,10 +134,7 @@ class Differentiated:
 
     def default(self, name: str, first: np.ndarray) -> ir.Value:
         """Return a new input of the model with a default."""
-        value = self.input(name, ir.DataType.from_numpy(first.dtype), first.shape)
-        value.const_value = ir.tensor(first, name=value.name)
-        self.graph.register_initializer(value)
-        return value
+        return default(self.op, name, first)
 
     def keep(self, name: str, first: np.ndarray) -> ir.Value:
         """Return an input for what is kept between steps, with its first value as default."""
@@ -135,14 +142,19 @@ class Differentiated:
         self.state.append(value)
         return value
 
+    def _adopted(self, value: ir.Value) -> ir.Value:
+        """Keep an input that the model had before its gradient."""
+        found = next(each for each in self.graph.inputs if each.name == value.name)
+        self.state.append(found)
+        return found
+
     def count(self, randomness: Randomness | None) -> None:
         """Let the next call draw other numbers."""
         if randomness is None:
             return
-        self.seed, name = str(randomness.seed.name), str(randomness.calls.name)
-        calls = next(value for value in self.graph.inputs if value.name == name)
-        self.state.append(calls)
-        self.op.role, self.op.origin = "count", ir.node("Calls", [], name=name)
+        self.seed = str(randomness.seed.name)
+        calls = self._adopted(randomness.calls)
+        self.op.role, self.op.origin = "count", ir.node("Calls", [], name=str(calls.name))
         self.next[calls] = self.op.Add(calls, 1)
 
     def finish(self, called: Mapping[ir.Value, str] = _AS_ALWAYS, **known: Any) -> ir.Model:

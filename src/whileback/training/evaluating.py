@@ -16,6 +16,7 @@ from whileback.graph.shapes import Shapes, forget_symbolic_data
 from whileback.training.attaching import attach, define_functions
 from whileback.training.interface import interface
 from whileback.training.losses import Loss, losses_listed
+from whileback.training.precision import masters
 from whileback.training.randomness import hides_draws, set_dropout
 from whileback.training.statistics import settle_statistics
 
@@ -60,7 +61,7 @@ def evaluation(
     attached = attach(op, losses)
     define_functions(base, losses)
     graph.outputs[:] = dict.fromkeys([attached.loss, *attached.parts, *outputs])
-    _add_inputs(graph, step)
+    _add_inputs(op, step)
     prune(graph)
     forget_symbolic_data(graph)
     given_symbols(graph)
@@ -68,14 +69,15 @@ def evaluation(
     return base
 
 
-def _add_inputs(graph: ir.Graph, step: ir.Model) -> None:
-    """Make inputs of what the step trains or updates."""
-    known = interface(step)
+def _add_inputs(op: Builder, step: ir.Model) -> None:
+    """Make inputs of what the step trains or updates, in the types that it has there."""
+    known, graph = interface(step), op.graph
     for name in (*known.parameters, *known.statistics):
         if name not in graph.initializers:
             raise ArgumentError(
                 f"Model '{graph.name}' has no parameter '{name}', which step '{step.graph.name}' "
                 "has. Give the model that the step was made of."
             )
-        if not graph.initializers[name].is_graph_input():
-            graph.inputs.append(graph.initializers[name])
+    found = masters(op, [graph.initializers[name] for name in known.parameters])
+    found += [graph.initializers[name] for name in known.statistics]
+    graph.inputs.extend(value for value in found if not value.is_graph_input())

@@ -66,6 +66,7 @@ def trained(
     loss: ir.Value,
     patterns: Sequence[str] | None,
     statistics: Container[ir.Value] = (),
+    halves: bool = False,
 ) -> list[ir.Value]:
     """Return the values that a step trains.
 
@@ -76,6 +77,7 @@ def trained(
         patterns: of names. None stands for all on which the loss depends, but for numbers (of no
             axes) and settings of operators, such as bounds.
         statistics: of the data, which are never trained.
+        halves: whether tensors of 16 bits may be trained.
 
     Raises:
         ArgumentError: a pattern fits nothing, or nothing is left to train.
@@ -97,11 +99,11 @@ def trained(
             "Name some with trainable=, or make inputs initializers."
         )
     narrow = [value for value in chosen if value.dtype in HALVES]
-    if narrow:
+    if narrow and not halves:
         raise UnsupportedError(
             f"'{narrow[0].name}' is {describe(narrow[0])}: steps are taken in FLOAT or DOUBLE, "
-            "since 16 bits lose small changes. Convert the parameters, or freeze these with "
-            "trainable=."
+            "since 16 bits lose small changes. Say precision='float16', which keeps parameters in "
+            "FLOAT, or freeze these with trainable=."
         )
     return chosen
 

@@ -16,6 +16,7 @@ from whileback.graph.loops import More, extend_loop
 from whileback.graph.moving import put_first, taken_out
 from whileback.graph.randomness import draws, may_draw
 from whileback.graph.scopes import is_loop, is_standard, loop_view, subgraphs, walk
+from whileback.training.defaults import default
 from whileback.training.draws import Source, draw
 from whileback.training.parameters import fitting
 from whileback.training.philox import high_word, low_word, round_keys, word
@@ -89,7 +90,7 @@ def draw_by_counting(op: Builder) -> Randomness | None:
     """
     if not any(draws(node) for node in op.graph):
         return None
-    randomness = Randomness(_zero(op, "seed"), _zero(op, "calls"))
+    randomness = Randomness(*(default(op, name, np.array(0)) for name in ("seed", "calls")))
     start = op.inside("start")
     seed = start.Cast(start.Reshape(randomness.seed, [1, 1]), to=int(ir.DataType.UINT64))
     keys = round_keys(start, start.Concat(low_word(start, seed), high_word(start, seed), axis=0))
@@ -98,14 +99,6 @@ def draw_by_counting(op: Builder) -> Randomness | None:
     _replace(op, source, 1, count())
     put_first(op.graph, taken_out(start.graph))
     return randomness
-
-
-def _zero(op: Builder, name: str) -> ir.Value:
-    value = op.new_scalar(name, ir.DataType.INT64)
-    value.const_value = ir.tensor(np.array(0), name=value.name)
-    op.graph.inputs.append(value)
-    op.graph.register_initializer(value)
-    return value
 
 
 def _replace(op: Builder, source: Source, weight: int, numbers: count[int]) -> None:

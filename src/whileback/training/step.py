@@ -16,7 +16,9 @@ from whileback.training.flat import flatten
 from whileback.training.groups import Group, rules
 from whileback.training.losses import Loss
 from whileback.training.optimizers import Optimizer, optimizer_named
+from whileback.training.precision import Precision, precision_named
 from whileback.training.randomness import Dropping
+from whileback.training.scaling import Scaling
 from whileback.training.updates import Updates
 
 __all__ = ["step"]
@@ -34,6 +36,7 @@ def step(
     clip_norm: float | None = None,
     clip_value: float | None = None,
     dropout: Dropping = None,
+    precision: str | Precision | None = None,
     accumulate: int = 1,
     average: float | None = None,
     flat: bool = False,
@@ -71,6 +74,10 @@ def step(
             which is none in one exported for inference. True: all of them, as much as each says.
             A number: all of them, with that ratio. A mapping of patterns of names of nodes: these,
             True or with a ratio, or not at all (False); a later one counts.
+        precision: "float16" or "bfloat16": products are computed in that type, parameters stay
+            FLOAT, or become it; or a `Precision` with settings. With FLOAT16 the loss is scaled by
+            the input `loss_scale` FLOAT[], and a step whose gradients are not finite is left out.
+            ONNX Runtime's CPU computes no products in BFLOAT16.
         accumulate: so many calls add up their gradients, and the last of them makes a step with the
             mean: one of a batch so many times as large. In the others nothing else changes but
             running statistics. `steps` counts steps.
@@ -82,7 +89,7 @@ def step(
     Raises:
         ArgumentError: a name or a pattern is unknown, or a loss does not fit its output.
         NoGradientError: operators on the way have no rule; all of them are listed.
-        UnsupportedError: a parameter is FLOAT16 or BFLOAT16.
+        UnsupportedError: a parameter is FLOAT16 or BFLOAT16, and no precision is given.
 
     >>> import onnx_ir as ir, whileback
     >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
@@ -98,13 +105,15 @@ def step(
     usual, clipping = optimizer_named(optimizer), Clipping(clip_norm, clip_value)
     check_calls(accumulate)
     check_average(average)
-    work = differentiated(model, loss, trainable, memory, dropout)
+    mixed = precision_named(precision)
+    work = differentiated(model, loss, trainable, memory, dropout, mixed)
     names = [str(value.name) for value in work.parameters]
     updates = Updates(work, rules(names, usual, groups, no_decay), clipping, average)
+    made = updates if mixed is None or not mixed.scales else Scaling(work, updates, mixed)
     if accumulate == 1:
-        work.next |= updates.emit(work.op, work.parameters)
+        work.next |= made.emit(work.op, work.parameters)
     else:
-        work.next |= accumulated(work, accumulate, updates.kept, updates.emit)
+        work.next |= accumulated(work, accumulate, made.kept, made.emit)
     layout = flatten(work) if flat else []
     return work.finish(
         learning_rate=str(updates.rate.name),
