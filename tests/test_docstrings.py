@@ -27,6 +27,7 @@ import pytest
         "whileback.trainer.trainer",
         "whileback.training.custom",
         "whileback.training.evaluating",
+        "whileback.training.exporting",
         "whileback.training.gradients",
         "whileback.training.groups",
         "whileback.training.interface",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,14 @@ def data(rows: int = 50, seed: int = 1) -> Arrays:
     return {"x": x, "label": x[:, :3].argmax(1)}
 
 
-def trainer(engine: str = "onnxruntime", optimizer: Any = "adam") -> training.Trainer:
+def trainer(engine: str = "onnxruntime", optimizer: str = "adam") -> training.Trainer:
     """Return a trainer of the classifier."""
-    made = model()
-    step = training.step(made, "cross-entropy", optimizer)
-    evaluation = training.evaluation(made, "cross-entropy", step)
+    step, evaluation = graphs(optimizer)
     return training.Trainer(step, engine, evaluation=evaluation)
+
+
+@cache
+def graphs(optimizer: str) -> tuple[ir.Model, ir.Model]:
+    """Return the step and what evaluates it."""
+    step = training.step(model(), "cross-entropy", optimizer)
+    return step, training.evaluation(model(), "cross-entropy", step)

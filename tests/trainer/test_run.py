@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tensorboardX.proto import event_pb2
 from tests.trainer.models import data, trainer
+from tools import kill_runs
 
 from whileback import training
+from whileback.errors import ArgumentError, FormatError, TrainingError, WhilebackWarning
 from whileback.trainer.checkpoints import read_checkpoint
 from whileback.trainer.run import BEST, LAST, LOG
 
@@ -115,3 +119,148 @@ def test_ctrl_c_ends_the_step(step: int, tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     run(tmp_path / "ended").fit(resume=True)
     same(tmp_path / "ended", tmp_path / "whole")
+
+
+def test_a_run_that_is_killed(tmp_path: Path) -> None:
+    """Twice, at random moments; the tool does so fifty times."""
+    kill_runs.train(tmp_path / "alone")
+    assert kill_runs.trial(tmp_path / "killed", tmp_path / "alone", 2, 0.05, seed=0) == 2
+
+
+def test_events_for_tensorboard(tmp_path: Path) -> None:
+    """Those behind the last checkpoint are purged when a run goes on."""
+    folder = tmp_path / "run"
+    with pytest.raises(StoppedError):
+        run(folder, tensorboard=True, on_step=stop_after(5)).fit()
+    run(folder, tensorboard=True).fit(resume=True)
+    files = sorted(folder.glob("events.out.tfevents.*"))
+    assert len(files) == 2
+    first, second = (events_of(file) for file in files)
+    assert [step for step, _ in first["train/loss"]] == [2, 4]
+    assert [step for step, _ in second["train/loss"]] == list(range(4, 21, 2))
+    assert second[""] == [(4, 0.0)]
+    lines = [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
+    losses = [line["train"]["loss"] for line in lines if "train" in line]
+    written = [value for _, value in first["train/loss"][:1] + second["train/loss"]]
+    np.testing.assert_allclose(written, losses, rtol=1e-6)
+    assert [step for step, _ in second["evaluation/loss"]] == [7, 14, 21]
+
+
+def events_of(file: Path) -> dict[str, list[tuple[int, float]]]:
+    """Return steps and numbers by tag, as TensorBoard reads them; beginnings under ""."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    data = file.read_bytes()
+    while data:
+        size = int.from_bytes(data[:8], "little")
+        event = event_pb2.Event.FromString(data[12 : 12 + size])
+        data = data[16 + size :]
+        if event.HasField("session_log"):
+            found.setdefault("", []).append((event.step, 0.0))
+        for value in event.summary.value:
+            found.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return found
+
+
+def test_without_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    text = (
+        "Events for TensorBoard need the package tensorboardX, which is not installed. Install it "
+        "with: pip install 'whileback[tensorboard]'"
+    )
+    with pytest.raises(ArgumentError) as caught:
+        run(tmp_path / "wanted", tensorboard=True).fit()
+    assert str(caught.value) == f"{text}, or leave them out with tensorboard=False."
+    with pytest.warns(WhilebackWarning) as warned:
+        run(tmp_path / "run", 1, tensorboard=None).fit()
+    assert [str(each.message) for each in warned] == [f"{text}. Losses are in log.jsonl alone."]
+
+
+def test_what_is_no_number_stops_a_run(tmp_path: Path) -> None:
+    examples = data()
+    examples["x"][7, 1] = np.nan
+    one = run(tmp_path / "run", seed=None, batch_size=2, save_every=1)
+    one.data = training.Arrays(examples)
+    with pytest.raises(TrainingError) as caught:
+        one.fit()
+    last = tmp_path / "run" / LAST
+    assert str(caught.value) == (
+        "loss is nan in step 4. Take a smaller learning rate or limit gradients with clip_norm=, "
+        f"and see that the data holds no NaN; go on from a checkpoint. The last one is '{last}'."
+    )
+    found = read_checkpoint(last)
+    assert found.steps == 3
+    assert all(np.all(np.isfinite(array)) for array in found.state.values())
+
+
+def test_metrics(tmp_path: Path) -> None:
+    """Means over examples, also where the last batch is smaller."""
+
+    def accuracy(batch: Any, outputs: Any) -> float:
+        return float((outputs["p"].argmax(1) == batch["label"]).mean())
+
+    one = run(tmp_path / "run", metrics={"accuracy": accuracy})
+    outcome = one.fit()
+    batch = data(20, seed=2)
+    whole = one.trainer.evaluate(batch)
+    assert outcome.evaluation["accuracy"] == pytest.approx(accuracy(batch, whole.outputs))
+    assert outcome.evaluation["loss"] == pytest.approx(whole.losses["loss"], rel=1e-5)
+
+
+def test_errors(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run(folder, 1).fit()
+    log = (folder / LOG).read_bytes()
+    (folder / LOG).write_bytes(log[:-1])
+    expected: list[tuple[Callable[[], object], str]] = [
+        (
+            lambda: run(folder).fit(),
+            f"'{folder}' holds a run; go on with --resume (in Python resume=True), or name another "
+            "folder",
+        ),
+        (
+            lambda: run(folder, seed=1).fit(resume=True),
+            f"'{folder}' was begun with seed=0, but now it is 1: what follows would not be what it "
+            "was to be. Go on with the same, or begin another run.",
+        ),
+        (
+            lambda: run(folder).fit(resume=True),
+            f"'{folder / LOG}': has {len(log) - 1} bytes, but had {len(log)} when the last "
+            "checkpoint was written. Put the file back, or begin another run.",
+        ),
+        (
+            lambda: run(tmp_path / "a" / "b").fit(),
+            f"'{tmp_path / 'a' / 'b'}': No such file or directory; check the path and its "
+            "permissions",
+        ),
+        (
+            lambda: run(folder, batch_size=0),
+            "batch_size=0 is no whole number above 0. Give one.",
+        ),
+        (
+            lambda: run(tmp_path / "empty", evaluation=[]).fit(),
+            "The data for the evaluation has no batches. Give some.",
+        ),
+        (
+            lambda: training.Arrays({"x": np.zeros((3, 2)), "label": np.zeros(4)}),
+            "Data needs arrays of the same number of rows, but 'x' has 3, 'label' has 4. Give each "
+            "example one row of each array.",
+        ),
+    ]
+    for call, text in expected:
+        with pytest.raises((ArgumentError, FormatError)) as caught:
+            call()
+        assert str(caught.value) == text
+    assert (folder / LOG).read_bytes() == log[:-1]
+
+
+def test_a_generator_serves_one_epoch(tmp_path: Path) -> None:
+    arrays = training.Arrays(data())
+    one = run(tmp_path / "run", 2, evaluation=None)
+    one.data = (arrays.take(np.arange(5)) for _ in range(3))
+    with pytest.raises(ArgumentError) as caught:
+        one.fit()
+    assert str(caught.value) == (
+        "Epoch 1 has no batches. Give data that yields some whenever it is iterated: a list, or an "
+        "object with __iter__, but no generator."
+    )
+    assert read_checkpoint(tmp_path / "run" / LAST).steps == 3

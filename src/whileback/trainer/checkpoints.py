@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from whileback.errors import FormatError
+from whileback.errors import ArgumentError, FormatError
 from whileback.formats.atomic import atomic_files, require_free
 from whileback.formats.files import errors_name
 
@@ -25,6 +25,15 @@ __all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
 
 _KEY = "whileback.checkpoint"
 _VERSION = 1
+_TYPES = {
+    "averages": dict,
+    "checksums": dict,
+    "position": dict,
+    "signature": str,
+    "steps": int,
+    "tensors": list,
+    "version": int,
+}
 
 
 @dataclass(frozen=True)
@@ -36,12 +45,32 @@ class Checkpoint:
         steps: how many were made.
         signature: of the step; see `Trainer.signature`.
         position: what the caller needs to go on from there, as JSON has it.
+        tensors: what of the state belongs to the model: parameters and running statistics.
+        averages: by parameter, what of the state is its moving average.
     """
 
     state: Mapping[str, np.ndarray]
     steps: int
     signature: str
     position: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Sequence[str] = ()
+    averages: Mapping[str, str] = field(default_factory=dict)
+
+    def parameters(self, average: bool = False) -> dict[str, np.ndarray]:
+        """Return parameters and running statistics, for `whileback.training.export`.
+
+        Args:
+            average: whether to take the moving averages of parameters in place of these.
+
+        Raises: ArgumentError if averages are asked for, and the step keeps none.
+        """
+        if average and not self.averages:
+            raise ArgumentError(
+                "The step keeps no moving averages. Make it with average=0.999, or take the "
+                "parameters themselves."
+            )
+        averages = self.averages if average else {}
+        return {name: self.state[averages.get(name, name)] for name in self.tensors}
 
 
 def write_checkpoint(
@@ -59,6 +88,8 @@ def write_checkpoint(
         "signature": checkpoint.signature,
         "steps": checkpoint.steps,
         "position": checkpoint.position,
+        "tensors": checkpoint.tensors,
+        "averages": checkpoint.averages,
         "checksums": {name: _checksum(array) for name, array in state.items()},
     }
     text = json.dumps(said, sort_keys=True)
@@ -86,7 +117,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         except safetensors.SafetensorError as error:
             raise FormatError(f"is no checkpoint, or damaged or truncated ({error})") from error
         _check(state, said["checksums"])
-    return Checkpoint(state, said["steps"], said["signature"], said["position"])
+    del said["version"], said["checksums"]
+    return Checkpoint(state=state, **said)
 
 
 def _said(metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -98,11 +130,17 @@ def _said(metadata: Mapping[str, str]) -> dict[str, Any]:
     checksum, _, text = metadata[_KEY].partition(" ")
     if checksum != str(zlib.crc32(text.encode())):
         raise FormatError("is damaged: its metadata has another checksum; take another checkpoint")
-    said: dict[str, Any] = json.loads(text)
-    if said["version"] > _VERSION:
+    said = json.loads(text)
+    if not isinstance(said, dict) or not isinstance(said.get("version"), int):
+        raise FormatError("is no checkpoint of whileback: its metadata tells of no version")
+    if said["version"] != _VERSION:
         raise FormatError(
-            f"is of version {said['version']}, and this whileback reads up to {_VERSION}; "
-            "update whileback"
+            f"is of version {said['version']}, and this whileback reads {_VERSION}; "
+            "take the whileback that has written it"
+        )
+    if {name: type(each) for name, each in said.items()} != _TYPES:
+        raise FormatError(
+            f"is no checkpoint of whileback: its metadata are not {', '.join(_TYPES)}"
         )
     return said
 

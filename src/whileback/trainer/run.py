@@ -187,15 +187,19 @@ class Run:
             if begun.get(name) != now[name]:
                 raise ArgumentError(
                     f"'{self._folder}' was begun with {name}={begun.get(name)!r}, but now it is "
-                    f"{now[name]!r}, so that the data would have another order. Go on with the "
+                    f"{now[name]!r}: what follows would not be what it was to be. Go on with the "
                     "same, or begin another run."
                 )
         self._place = _Place(**position)
 
     def _order(self) -> dict[str, Any]:
-        """Return what determines the order of the data."""
-        examples = len(self.data) if isinstance(self.data, Indexed) else None
-        return {"seed": self.seed, "batch_size": self.batch_size, "examples": examples}
+        """Return what determines the order of the data, and what is drawn."""
+        return {
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+            "examples": len(self.data) if isinstance(self.data, Indexed) else None,
+            "trainer.seed": self.trainer.seed,
+        }
 
     def _epoch(self) -> None:
         place = self._place

@@ -46,8 +46,9 @@ class Trainer:
     arrays on. Batches may change their sizes from step to step.
 
     Attributes:
-        steps: how many were made.
+        steps: how many calls of `step` there were.
         loss: what the loss that is made smaller is called.
+        seed: of what is drawn at random; None for the default.
 
     >>> import onnx_ir as ir
     >>> from whileback import training
@@ -67,6 +68,7 @@ class Trainer:
         engine: str = "onnxruntime",
         *,
         evaluation: ir.Model | None = None,
+        seed: int | None = None,
         **options: Any,
     ) -> None:
         """Make a step ready to run.
@@ -75,19 +77,27 @@ class Trainer:
             step: what `whileback.training.step` has made.
             engine: which runs it, as for `whileback.compile`.
             evaluation: what `whileback.training.evaluation` has made, for `evaluate`.
+            seed: of what a step draws at random, such as what `Dropout` drops; by default 0.
             options: of the engine, as for `whileback.compile`.
 
         Raises:
             ArgumentError: the model is no step, or engine or options are unknown.
             EngineError: the runtime is missing, or refuses the model.
         """
-        known = interface(step)
+        known = self._known = interface(step)
+        if not known.learning_rate:
+            raise ArgumentError(
+                f"Model '{step.graph.name}' has gradients and no optimizer. Make a step with "
+                "whileback.training.step()."
+            )
         self.name = str(step.graph.name)
         self.steps, self.loss = 0, known.loss
-        self._rate, self._losses = known.learning_rate, list({known.loss: "", **known.losses})
+        self._losses = list({known.loss: "", **known.losses})
         following = names(step)
         self._step = compile(step, engine, **options).carrying(following)
         self._evaluation = None if evaluation is None else compile(evaluation, engine, **options)
+        self.seed = seed
+        self._seed = {} if seed is None or known.seed is None else {known.seed: np.array(seed)}
         inputs = {str(value.name): value for value in step.graph.inputs}
         self._kept = {name: inputs[name] for name in following}
 
@@ -99,25 +109,34 @@ class Trainer:
             TrainingError: a loss is NaN or infinite; what the step made of that is kept.
             EngineError: the runtime failed; parameters and state are what they were.
         """
-        out = self._step({**batch, self._rate: np.asarray(learning_rate, np.float32)})
+        out = self._step(
+            {
+                **self._seed,
+                **batch,
+                self._known.learning_rate: np.asarray(learning_rate, np.float32),
+            }
+        )
         self.steps += 1
         losses = {name: float(out[name]) for name in self._losses}
         _require_finite(losses, self.steps)
         return losses
 
-    def evaluate(self, batch: Mapping[str, Any]) -> Evaluation:
+    def evaluate(self, batch: Mapping[str, Any], average: bool = False) -> Evaluation:
         """Return losses and outputs for a batch, with the parameters as they are now.
 
-        Raises: ArgumentError if no `evaluation` was given, and as `step`.
+        Args:
+            batch: arrays by input.
+            average: whether to take the moving averages of parameters in place of these.
+
+        Raises: ArgumentError if no `evaluation` was given, averages are asked for, and the step
+            keeps none, and as `step`.
         """
         if self._evaluation is None:
             raise ArgumentError(
                 "This Trainer has no model to evaluate. Make it with "
                 "Trainer(step, evaluation=whileback.training.evaluation(model, loss, step))."
             )
-        values = self._step.values.items()
-        kept = {name: value for name, value in values if name in self._evaluation.inputs}
-        out = self._evaluation({**batch, **kept})
+        out = self._evaluation({**batch, **self._checkpoint().parameters(average)})
         arrays = {name: np.asarray(value) for name, value in out.items()}
         return Evaluation(
             {name: float(arrays.pop(name)) for name in self._losses},
@@ -143,6 +162,17 @@ class Trainer:
         self._step.carry(state)
         self.steps = steps
 
+    def parameters(self, average: bool = False) -> dict[str, np.ndarray]:
+        """Return copies of parameters and running statistics, for `whileback.training.export`.
+
+        Args:
+            average: whether to take the moving averages of parameters in place of these.
+
+        Raises: ArgumentError if averages are asked for, and the step keeps none.
+        """
+        values = self._checkpoint().parameters(average)
+        return {name: np.array(value) for name, value in values.items()}
+
     @property
     def signature(self) -> str:
         """A digest of the names, types and shapes of what is kept, and of the losses."""
@@ -160,9 +190,8 @@ class Trainer:
             FormatError: the file cannot be written, or exists and is not to be replaced.
             TrainingError: a parameter or another part of the state is NaN or infinite.
         """
-        state = {name: np.asarray(value) for name, value in self._step.values.items()}
-        _require_finite_state(state, self.steps)
-        checkpoint = Checkpoint(state, self.steps, self.signature, position or {})
+        checkpoint = self._checkpoint(position)
+        _require_finite_state(checkpoint)
         write_checkpoint(path, checkpoint, overwrite)
 
     def restore(self, path: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -181,6 +210,12 @@ class Trainer:
             )
         self.load(checkpoint.state, checkpoint.steps)
         return checkpoint.position
+
+    def _checkpoint(self, position: Mapping[str, Any] | None = None) -> Checkpoint:
+        """Return what is kept, as arrays of the engine that hold until the next step."""
+        known, kept = self._known, self._step.values
+        tensors = [*known.parameters, *known.statistics]
+        return Checkpoint(kept, self.steps, self.signature, position or {}, tensors, known.averages)
 
     def _described(self) -> list[Any]:
         return [{name: _described(value) for name, value in self._kept.items()}, self._losses]
@@ -205,12 +240,12 @@ def _described(value: ir.Value) -> str:
     return f"{value.dtype.numpy().name}{list(static_shape(value) or ())}"
 
 
-def _require_finite_state(state: Mapping[str, np.ndarray], steps: int) -> None:
+def _require_finite_state(checkpoint: Checkpoint) -> None:
     """Refuse to keep what nobody can go on from."""
-    for name, array in state.items():
+    for name, array in checkpoint.state.items():
         if not np.all(np.isfinite(array)):
             raise TrainingError(
-                f"{name!r} has NaN or infinite elements after step {steps}. {_ADVICE}"
+                f"{name!r} has NaN or infinite elements after step {checkpoint.steps}. {_ADVICE}"
             )
 
 

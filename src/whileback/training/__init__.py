@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from whileback.training.custom import custom
 from whileback.training.evaluating import evaluation
+from whileback.training.exporting import export
 from whileback.training.flat import joined, parted
 from whileback.training.groups import Group
 from whileback.training.interface import Interface, Part, interface
@@ -92,6 +93,7 @@ __all__ = [
     "cross_entropy",
     "custom",
     "evaluation",
+    "export",
     "gradients",
     "huber",
     "interface",
