@@ -82,4 +82,7 @@ def events(folder: Path, wanted: bool | None, step: int) -> Events:
             raise ArgumentError(f"{text}, or leave them out with tensorboard=False.") from error
         warnings.warn(f"{text}. Losses are in log.jsonl alone.", WhilebackWarning, stacklevel=3)
         return Events()
-    return Events(SummaryWriter(str(folder), purge_step=step + 1 if step else None))
+    # Names tell the second alone: one that is there already holds nothing but what is purged.
+    suffix = f".{step}"
+    purge = step + 1 if step else None
+    return Events(SummaryWriter(str(folder), purge_step=purge, filename_suffix=suffix))
