@@ -34,6 +34,8 @@ class GradientBuilder(Builder):
         self.active = active
         self.in_loop = False
         self.masked = masked(graph)
+        # Of a cotangent in it many elements are infinite if one is; see the rules' guards.
+        self.mixed: set[ir.Value] = set()
         # Of what is drawn inside a node in a loop's body: the output of the node that tells it.
         self.drawn: dict[ir.Value, ir.Value] = {}
         # How well the equations of loops were solved that are differentiated at their solution.

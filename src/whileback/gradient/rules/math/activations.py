@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-from whileback.gradient.rules.guards import over, times
+from whileback.gradient.rules.guards import kept, over, times
 from whileback.gradient.rules.inputs import required
 
 Pair = tuple[ir.Value | None, ir.Value | None]
@@ -44,7 +44,7 @@ def softsign(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
 @rule("Relu")
 def relu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = max(X, 0), so dX = dY where Y > 0; at 0 it is 0."""
-    return _where_positive(op, node.outputs[0], dY, 0.0)
+    return kept(op, op.Greater(node.outputs[0], 0.0), dY)
 
 
 @rule("LeakyRelu")
@@ -68,7 +68,7 @@ def prelu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> Pair:
 def thresholded_relu(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     """Y = X where X > α, else 0, so dX = dY where X > α."""
     threshold = node.attributes.get_float("alpha", 1.0)
-    return op.Where(op.Greater(required(node), threshold), dY, 0.0)
+    return kept(op, op.Greater(required(node), threshold), dY)
 
 
 @rule("Elu")
@@ -124,7 +124,7 @@ def hard_sigmoid(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> ir.Value:
     Y = node.outputs[0]
     alpha = node.attributes.get_float("alpha", 0.2)
     inside = op.And(op.Greater(Y, 0.0), op.Less(Y, 1.0))
-    return op.Where(inside, op.Mul(dY, alpha), 0.0)
+    return op.Mul(kept(op, inside, dY), alpha)
 
 
 @rule("HardSwish")

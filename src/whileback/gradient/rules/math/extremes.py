@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from whileback.gradient.backward import GradientBuilder
 from whileback.gradient.registry import rule
-from whileback.gradient.rules.guards import over
+from whileback.gradient.rules.guards import kept, over
 from whileback.gradient.rules.inputs import optional, required
 
 
@@ -36,17 +36,17 @@ def clip(op: GradientBuilder, node: ir.Node, dY: ir.Value) -> tuple[ir.Value | N
     below = None if high is None else op.LessOrEqual(X, high)
     if X in op.active:
         inside = op.And(above, below) if above and below else above or below
-        dX = dY if inside is None else op.Where(inside, dY, 0.0)
+        dX = dY if inside is None else kept(op, inside, dY)
     if low is not None and low in op.active:
         used = (
             op.Less(X, low) if high is None else op.And(op.Less(X, low), op.LessOrEqual(low, high))
         )
-        dlow = op.unbroadcast(op.Where(used, dY, 0.0), low)
+        dlow = op.unbroadcast(kept(op, used, dY), low)
     if high is not None and high in op.active:
         used = (
             op.Greater(X, high)
             if low is None
             else op.Or(op.Greater(X, high), op.Greater(low, high))
         )
-        dhigh = op.unbroadcast(op.Where(used, dY, 0.0), high)
+        dhigh = op.unbroadcast(kept(op, used, dY), high)
     return dX, dlow, dhigh
