@@ -145,3 +145,29 @@ def test_a_choice_after_a_loop_guards_what_is_inside():
 def test_without_a_choice_nothing_is_added():
     model = "(float[2] x) => (float[2] y) { y = Log(x) }"
     assert "Where" not in [node.op_type for node in vjp(parse(model), of="y", wrt="x").graph]
+
+
+@pytest.mark.parametrize(
+    ("call", "off", "on"),
+    [
+        ("Relu(x)", -1, 4),
+        ("ThresholdedRelu<alpha = 0.5>(x)", 0.25, 4),
+        ("Clip(x, zero)", -1, 4),
+        ("HardSigmoid<alpha = 1.0, beta = 0.0>(x)", -1, 0.25),
+    ],
+)
+def test_infinite_cotangents_of_what_is_not_chosen(call, off, on):
+    """The slope of the root is infinite at 0, but moving x changes nothing there."""
+    model = f"""(float[N] x) => (float[N] y) {{ {MASK} f = {call} y = Sqrt(f) }}"""
+    got = gradients(model, {"x": np.array([off, on], np.float32)})["x"]
+    np.testing.assert_allclose(got, [0, 0.5 / np.sqrt(on)], rtol=1e-6)
+
+
+def test_an_infinity_stays_where_it_is_chosen():
+    model = f"""(float[N,2] x, float[2,2] w) => (float[N,2] y) {{
+      {MASK} f = Relu(x) g = MatMul(f, w) y = Log(g)
+    }}"""
+    x, w = np.array([[1, -1]], np.float32), np.array([[0, 1], [1, 1]], np.float32)
+    got = gradients(model, {"x": x, "w": w})
+    assert np.isnan(got["x"][0, 0])
+    assert np.isinf(got["w"][0, 0])

@@ -13,6 +13,10 @@ WINDOWS = [
     ("kernel_shape = [3], strides = [3], pads = [1, 1], ceil_mode = 1", (1, 1, 6)),
     ("kernel_shape = [3], dilations = [2], strides = [2], pads = [1, 2]", (1, 2, 9)),
     ("kernel_shape = [2, 2, 2], strides = [1, 2, 1]", (1, 1, 3, 4, 3)),
+    ("kernel_shape = [2], strides = [2]", (2, 3, 6)),
+    ("kernel_shape = [2, 3], strides = [2, 3]", (2, 2, 4, 6)),
+    ("kernel_shape = [2, 1, 3], strides = [2, 1, 3]", (1, 2, 2, 2, 6)),
+    ("kernel_shape = [2, 2], strides = [2, 2]", (1, 2, 4, 5)),
 ]
 INCLUDING_PADS = [
     "strides = [2, 1], pads = [1, 0, 1, 1]",
@@ -72,6 +76,12 @@ def test_first_of_equal_maxima():
         np.testing.assert_array_equal(
             gradients(model, {"x": [[[1, 2, 2, 2]]]})["x"], [[[0, 1, 0, 0]]]
         )
+    tiles = """(float[1,1,2,4] x) => (float[1,1,1,2] y) {
+      y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
+    }"""
+    x = [[[[1, 2, 0, 0], [2, 2, 0, 0]]]]
+    got = gradients(tiles, {"x": x}, [[[[3, 5]]]])["x"]
+    np.testing.assert_array_equal(got, [[[[0, 3, 5, 0], [0, 0, 0, 0]]]])
     overlap = "(float[1,1,3] x) => (float[1,1,2] y) { y = MaxPool<kernel_shape = [2]>(x) }"
     got = gradients(overlap, {"x": [[[1, 3, 2]]]}, [[[2, 5]]])
     np.testing.assert_array_equal(got["x"], [[[0, 7, 0]]])
@@ -121,14 +131,22 @@ def test_max_unpool():
     np.testing.assert_array_equal(gradients(model, {"x": x, "i": i}, seed)["x"], i)
 
 
-@pytest.mark.parametrize("call", ["MaxPool<kernel_shape = [3]>", "AveragePool<kernel_shape = [3]>"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "MaxPool<kernel_shape = [3]>",
+        "MaxPool<kernel_shape = [3], strides = [3]>",
+        "AveragePool<kernel_shape = [3]>",
+    ],
+)
 def test_half_precision(call):
     judge(call, x=values(1, 2, 6, dtype="float16"))
 
 
 @pytest.mark.parametrize(
     "call",
-    [f"{pool}<kernel_shape = [2]>" for pool in POOLS] + ["GlobalMaxPool", "GlobalAveragePool"],
+    [f"{pool}<kernel_shape = [2]>" for pool in POOLS]
+    + ["MaxPool<kernel_shape = [2], strides = [2]>", "GlobalMaxPool", "GlobalAveragePool"],
 )
 def test_an_empty_batch(call):
     model = f"(float[N,4,8] x) => (float[N,4,H] y) {{ y = {call}(x) }}"
