@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError
 from whileback.gradient.memory.strategies import Memory
-from whileback.gradient.transform import NAMES_KEY, gradient, names
+from whileback.gradient.transform import NAMES_KEY, Quantized, gradient, names
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import clean, prune
 from whileback.graph.dims import given_symbols
@@ -23,8 +23,9 @@ from whileback.training.defaults import default
 from whileback.training.interface import Interface
 from whileback.training.lora import ADAPTERS, has_adapters
 from whileback.training.losses import Loss, losses_listed
-from whileback.training.parameters import listed, tensors_held, trained
+from whileback.training.parameters import fitted, listed, tensors_held, trained
 from whileback.training.precision import Precision, masters, narrow
+from whileback.training.quantization import check_whole_numbers, quantized_masters
 from whileback.training.randomness import (
     Dropping,
     Randomness,
@@ -46,6 +47,7 @@ def differentiated(
     memory: Memory,
     dropout: Dropping = None,
     precision: Precision | None = None,
+    quantized: Quantized = None,
 ) -> Differentiated:
     """Return a model with the gradients of its losses. For arguments and errors see `step`."""
     losses = losses_listed(loss)
@@ -55,7 +57,14 @@ def differentiated(
             "file with whileback.load(path), a ModelProto with onnx_ir.from_proto(model)."
         )
     base = normalize(model, needs_expansion=hides_draws)
-    op, held = _builder(base.graph), tensors_held(base.graph)
+    op = _builder(base.graph)
+    if trainable is None and has_adapters(model):
+        trainable = ADAPTERS
+    patterns = None if trainable is None else listed(trainable)
+    if quantized is not None:
+        check_whole_numbers(base.graph, patterns or ())
+        quantized_masters(op, lambda name: patterns is None or bool(fitted(patterns, [name])))
+    held = tensors_held(base.graph)
     set_dropout(op, dropout)
     randomness = draw_by_counting(op)
     if precision is not None:
@@ -64,13 +73,10 @@ def differentiated(
     scale = precision.scale if precision is not None and precision.scales else None
     attached = attach(op, losses, scale)
     define_functions(base, losses)
-    if trainable is None and has_adapters(model):
-        trainable = ADAPTERS
-    patterns = None if trainable is None else listed(trainable)
     halves = precision is not None
     parameters = trained(base.graph, held, attached.loss, patterns, statistics, halves)
     parameters = masters(op, parameters)
-    work = Differentiated(base, attached, statistics, parameters, memory)
+    work = Differentiated(base, attached, statistics, parameters, memory, quantized)
     work.count(randomness)
     return work
 
@@ -101,6 +107,7 @@ class Differentiated:
         statistics: dict[ir.Value, ir.Value],
         parameters: list[ir.Value],
         memory: Memory,
+        quantized: Quantized,
     ) -> None:
         graph = base.graph
         graph.inputs.extend(value for value in statistics if not value.is_graph_input())
@@ -110,7 +117,9 @@ class Differentiated:
         prune(graph)
         given_symbols(graph)
         wrt = [str(value.name) for value in parameters]
-        self.model = gradient(base, str(attached.objective.name), wrt, memory=memory)
+        self.model = gradient(
+            base, str(attached.objective.name), wrt, quantized=quantized, memory=memory
+        )
         graph = self.graph = self.model.graph
         values = {str(value.name): value for value in (*graph.inputs, *graph.outputs)}
         slopes = names(self.model)

@@ -12,11 +12,12 @@ from whileback.graph.cleanup import clean, prune
 from whileback.graph.dims import given_symbols
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
-from whileback.graph.shapes import Shapes, forget_symbolic_data
+from whileback.graph.shapes import FLOATS, Shapes, forget_symbolic_data
 from whileback.training.attaching import attach, define_functions
 from whileback.training.interface import interface
 from whileback.training.losses import Loss, losses_listed
 from whileback.training.precision import masters
+from whileback.training.quantization import quantized_masters
 from whileback.training.randomness import hides_draws, set_dropout
 from whileback.training.statistics import settle_statistics
 
@@ -72,6 +73,8 @@ def evaluation(
 def _add_inputs(op: Builder, step: ir.Model) -> None:
     """Make inputs of what the step trains or updates, in the types that it has there."""
     known, graph = interface(step), op.graph
+    types = {value.name: value.dtype for value in step.graph.inputs}
+    quantized_masters(op, lambda name: types.get(name) in FLOATS)
     for name in (*known.parameters, *known.statistics):
         if name not in graph.initializers:
             raise ArgumentError(

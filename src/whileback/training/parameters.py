@@ -12,15 +12,17 @@ from whileback.gradient.activity import dependents, reaching
 from whileback.graph.scopes import is_standard, walk
 from whileback.graph.shapes import FLOATS, HALVES, describe, rank
 
-__all__ = ["fitting", "listed", "tensors_held", "trained"]
+__all__ = ["fitted", "fitting", "listed", "tensors_held", "trained"]
 
 # Inputs of operators that set something, and are no parameters: bounds, factors of sizes.
 _SETTINGS = {
     "BatchNormalization": (3, 4),
     "Clip": (1, 2),
+    "DequantizeLinear": (1, 2),
     "Dropout": (1,),
     "OneHot": (2,),
     "Pad": (2,),
+    "QuantizeLinear": (1, 2),
     "Resize": (1, 2),
 }
 
@@ -44,11 +46,16 @@ def fitting(
     ['encoder.weight']
     """
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not fitted([pattern], names):
             raise ArgumentError(
                 f"{argument}= has {pattern!r}, which fits none of the names of {kind}; "
                 f"{nearest(pattern, names)}"
             )
+    return fitted(patterns, names)
+
+
+def fitted(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the names that fit one of the patterns, of which some may fit nothing."""
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
@@ -94,9 +101,11 @@ def trained(
         able = [name for name, value in candidates.items() if value in reached]
         chosen = [candidates[name] for name in fitting(patterns, able, "trainable")]
     if not chosen:
+        rounds = any(is_standard(node, "DequantizeLinear") for node in walk(graph))
+        hint = " Of a quantised model, say quantized='straight-through'." if rounds else ""
         raise ArgumentError(
             f"The loss depends on no float tensor of model '{graph.name}' that could be trained. "
-            "Name some with trainable=, or make inputs initializers."
+            f"Name some with trainable=, or make inputs initializers.{hint}"
         )
     narrow = [value for value in chosen if value.dtype in HALVES]
     if narrow and not halves:

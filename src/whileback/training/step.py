@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from whileback.gradient.memory.strategies import Memory
-from whileback.gradient.transform import collector_paused
+from whileback.gradient.transform import Quantized, collector_paused
 from whileback.training.accumulation import accumulated, check_calls
 from whileback.training.average import check_average
 from whileback.training.clipping import Clipping
@@ -37,6 +37,7 @@ def step(
     clip_value: float | None = None,
     dropout: Dropping = None,
     precision: str | Precision | None = None,
+    quantized: Quantized = None,
     accumulate: int = 1,
     average: float | None = None,
     flat: bool = False,
@@ -78,6 +79,9 @@ def step(
             FLOAT, or become it; or a `Precision` with settings. With FLOAT16 the loss is scaled by
             the input `loss_scale` FLOAT[], and a step whose gradients are not finite is left out.
             ONNX Runtime's CPU computes no products in BFLOAT16.
+        quantized: "straight-through" trains quantised models as if nothing was rounded. Whole
+            numbers that `DequantizeLinear` reads are trained as floats of their names, which each
+            step quantises by the same scale; scales are trained where `trainable` names them.
         accumulate: so many calls add up their gradients, and the last of them makes a step with the
             mean: one of a batch so many times as large. In the others nothing else changes but
             running statistics. `steps` counts steps.
@@ -89,7 +93,8 @@ def step(
     Raises:
         ArgumentError: a name or a pattern is unknown, or a loss does not fit its output.
         NoGradientError: operators on the way have no rule; all of them are listed.
-        UnsupportedError: a parameter is FLOAT16 or BFLOAT16, and no precision is given.
+        UnsupportedError: a parameter is FLOAT16 or BFLOAT16, and no precision is given, or a
+            pattern names whole numbers that something else than `DequantizeLinear` reads.
 
     >>> import onnx_ir as ir, whileback
     >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
@@ -106,7 +111,7 @@ def step(
     check_calls(accumulate)
     check_average(average)
     mixed = precision_named(precision)
-    work = differentiated(model, loss, trainable, memory, dropout, mixed)
+    work = differentiated(model, loss, trainable, memory, dropout, mixed, quantized)
     names = [str(value.name) for value in work.parameters]
     updates = Updates(work, rules(names, usual, groups, no_decay), clipping, average)
     made = updates if mixed is None or not mixed.scales else Scaling(work, updates, mixed)
