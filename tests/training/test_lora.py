@@ -137,10 +137,8 @@ def test_weights_of_a_branch(text: str) -> None:
     assert interface_of(merged) == interface_of(model)
 
 
-@pytest.mark.parametrize("engine", ["onnxruntime", "xla"])
-def test_training_adapters(engine: str) -> None:
+def test_training_adapters() -> None:
     """A rotation is a change of rank 2, and is learnt; the weight itself stays."""
-    pytest.importorskip("jax") if engine == "xla" else None
     model = parse(
         "(float[N,3] x) => (float[N,3] y) <float[3,3] w = {1,0,0, 0,1,0, 0,0,1}> "
         "{ y = MatMul(x, w) }"
@@ -148,7 +146,7 @@ def test_training_adapters(engine: str) -> None:
     adapted = lora(model, rank=2)
     one = step(adapted, "mse", "adam")
     assert interface(one).parameters == ["w_lora_a", "w_lora_b"]
-    f, kept = compile(one, engine=engine), {}
+    f, kept = compile(one), {}
     x = np.random.default_rng(0).normal(size=(64, 3)).astype("f")
     turned = np.stack([x[:, 1], -x[:, 0], x[:, 2]], axis=1)
     for _ in range(200):
@@ -229,13 +227,12 @@ def test_wrong_arguments() -> None:
         ),
         (
             lambda: merge(adapted, {"w_lora_c": np.ones(1)}),
-            "parameters= has 'w_lora_c', which is no initializer; did you mean 'w_lora_b' or "
-            "'w_lora_a'?",
+            "Model 'model' holds no tensor 'w_lora_c'; did you mean 'w_lora_b' or 'w_lora_a'?",
         ),
         (
             lambda: merge(adapted, {"w_lora_b": np.ones(3)}),
-            "parameters= has 'w_lora_b' as float64 of shape (3,), but it is float32 of shape "
-            "(8, 5). Give what a step made of it.",
+            "'w_lora_b' is float32[8, 5] in the model, but float64[3] here. Give what a step of "
+            "this model has trained.",
         ),
     ):
         with pytest.raises(ArgumentError) as caught:

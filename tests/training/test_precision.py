@@ -15,7 +15,7 @@ from whileback.engines import compile
 from whileback.errors import ArgumentError, EngineError
 from whileback.gradient import names
 from whileback.graph.scopes import walk
-from whileback.training import Precision, adamw, evaluation, interface, output, sgd, step
+from whileback.training import Precision, adamw, evaluation, export, interface, output, sgd, step
 
 RECORDED = np.load(Path(__file__).parent / "data" / "scale.npz")
 LINE = "(float[N,2] x) => (float[N,2] y) <float[2,2] w = {1, 2, 3, 4}> { y = MatMul(x, w) }"
@@ -171,6 +171,13 @@ def test_evaluating_parameters_of_16_bits() -> None:
     assert f.inputs["w"].text == "FLOAT[2,2]"
     x = np.array([[1, 0]], np.float16)
     assert f(x=x, label=x, w=np.eye(2, dtype="f"))["loss"] == 0
+
+
+def test_exported_parameters_have_16_bits_again() -> None:
+    exported = export(half("bfloat16"), {"w": np.array([[1, 2], [3, 4 + 1e-6]], "f")})
+    tensor = exported.graph.initializers["w"].const_value
+    assert tensor.dtype == ir.DataType.BFLOAT16
+    assert tensor.numpy().astype("f").tolist() == [[1, 2], [3, 4]]
 
 
 def test_parameters_of_16_bits_that_have_a_default_already() -> None:

@@ -12,7 +12,7 @@ from tests.judge import parse
 from whileback.engines import compile
 from whileback.errors import ArgumentError, UnsupportedError
 from whileback.gradient import names
-from whileback.training import adam, evaluation, interface, sgd, step
+from whileback.training import adam, evaluation, export, interface, sgd, step
 from whileback.training.quantization import requantized
 
 WEIGHTS = "10,20,30, -10,-20,-30, 5,6,7, -5,-6,100"
@@ -115,8 +115,14 @@ def test_a_model_learns() -> None:
     assert losses[0] > 3
     assert losses[-1] < 0.02
     parameters = {name: kept[name] for name in interface(one).parameters}
+    last = float(f(kept | feeds, learning_rate=0.0)["loss"])
+    exported = export(model, parameters)
+    assert exported.graph.initializers["w"].const_value.dtype == ir.DataType.INT8
+    y = compile(exported, optimization="basic")(x=feeds["x"])["y"]
     out = compile(evaluation(model, "mse", one))(feeds | parameters)
-    assert out["loss"] == pytest.approx(float(f(kept | feeds, learning_rate=0.0)["loss"]), rel=1e-5)
+    assert out["loss"] == pytest.approx(last, rel=1e-5)
+    # The bias alone is rounded only now, to multiples of these scales.
+    assert (np.abs(y - out["y"]) <= 0.51 * np.array([0.001, 0.0015, 0.002])).all()
 
 
 def test_slopes_are_those_of_floats() -> None:
@@ -170,6 +176,11 @@ PLAIN_LOOP = """(float[N,3] x) => (float[N,3] y)
 def test_scales_are_trained_where_they_are_named() -> None:
     known = interface(step(parse(MODEL), "mse", "sgd", ["w", "s*"], quantized="straight-through"))
     assert sorted(known.parameters) == ["sb", "sw", "sx", "w"]
+
+
+def test_a_scale_that_was_trained_quantises() -> None:
+    exported = export(parse(MODEL), {"w": np.full((4, 3), 1.2, "f"), "sw": np.full(3, 0.1, "f")})
+    assert (exported.graph.initializers["w"].const_value.numpy() == 12).all()
 
 
 def test_products_of_whole_numbers() -> None:

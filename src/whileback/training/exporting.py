@@ -11,7 +11,9 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError, UnsupportedError, nearest
 from whileback.graph.normalize import normalize
 from whileback.graph.scopes import walk, walk_graphs
+from whileback.graph.shapes import HALVES
 from whileback.graph.tensors import constant_tensor
+from whileback.training.quantization import requantized
 from whileback.training.randomness import hides_draws
 
 __all__ = ["export"]
@@ -29,7 +31,8 @@ def export(model: ir.Model, tensors: Mapping[str, Any]) -> ir.Model:
         model: what a step was made of; it stays as it is.
         tensors: by the names that they have in the step, parameters and running statistics, as
             `Trainer.parameters` and `Checkpoint.parameters` give them. What is in a subgraph is
-            called `node/branch/name`.
+            called `node/branch/name`. Floats take the place of 16 bits, rounded, and of the whole
+            numbers that a `DequantizeLinear` reads, quantised by its scale.
 
     Raises:
         ArgumentError: the model holds no such tensor, or one of another type or shape.
@@ -45,13 +48,13 @@ def export(model: ir.Model, tensors: Mapping[str, Any]) -> ir.Model:
     result = model.clone()
     places = _places(result)
     put: dict[ir.Value, str] = {}
-    for name, given in tensors.items():
+    for name in sorted(tensors, key=lambda name: _is_quantized(places.get(name))):
         if name not in places:
             raise ArgumentError(
                 f"Model '{model.graph.name}' holds no tensor '{name}'; {nearest(name, places)}"
             )
         value = places[name]
-        array = np.asarray(given)
+        array = np.asarray(tensors[name])
         if value in put and not np.array_equal(array, tensors[put[value]], equal_nan=True):
             raise UnsupportedError(
                 f"'{put[value]}' and '{name}' are one constant of a function that model "
@@ -91,6 +94,8 @@ def _content(value: ir.Value) -> ir.TensorProtocol | None:
 def _fitting(name: str, array: np.ndarray, value: ir.Value) -> ir.TensorProtocol:
     """Return an array as the tensor that a value holds."""
     old = _content(value)
+    if old is not None and array.dtype.kind == "f":
+        array = _narrowed(array, value, old.dtype)
     if old is None or old.dtype.numpy() != array.dtype or tuple(old.shape) != array.shape:
         held = "not known" if old is None else f"{old.dtype.numpy().name}{list(old.shape)}"
         raise ArgumentError(
@@ -98,6 +103,26 @@ def _fitting(name: str, array: np.ndarray, value: ir.Value) -> ir.TensorProtocol
             "Give what a step of this model has trained."
         )
     return ir.Tensor(array, name=old.name, doc_string=old.doc_string)
+
+
+def _is_quantized(value: ir.Value | None) -> bool:
+    """Tell whether a value holds whole numbers, whose scale is to be known before."""
+    old = None if value is None else _content(value)
+    return old is not None and old.dtype.is_integer()
+
+
+def _narrowed(array: np.ndarray, value: ir.Value, dtype: ir.DataType) -> np.ndarray:
+    """Return floats in the type that a step trains as floats, others as they are."""
+    if dtype in HALVES and array.dtype == np.float32:
+        return array.astype(dtype.numpy())
+    nodes = [use.node for use in value.uses()]
+    if not dtype.is_integer() or [node.op_type for node in nodes] != ["DequantizeLinear"]:
+        return array
+    (node,) = nodes
+    scale, zero = (None if v is None else _content(v) for v in [*node.inputs[1:], None][:2])
+    if scale is None or (zero is None and len(node.inputs) > 2):
+        return array
+    return requantized(node, array, scale.numpy(), None if zero is None else zero.numpy(), dtype)
 
 
 def _put(value: ir.Value, tensor: ir.TensorProtocol) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from whileback.errors import ArgumentError, nearest
+from whileback.errors import ArgumentError
 from whileback.graph.builder import Builder
 from whileback.graph.moving import taken_out
 from whileback.graph.names import Names
@@ -21,6 +21,7 @@ from whileback.graph.scopes import is_standard, walk, walk_graphs
 from whileback.graph.shapes import FLOATS, HALVES, Shapes
 from whileback.graph.tensors import constant_tensor
 from whileback.graph.versions import OPSET
+from whileback.training.exporting import export
 from whileback.training.parameters import fitting, listed
 
 __all__ = ["ADAPTERS", "has_adapters", "lora", "merge"]
@@ -277,20 +278,17 @@ def merge(model: ir.Model, parameters: Mapping[str, Any] | None = None) -> ir.Mo
 
     Args:
         model: stays as it is.
-        parameters: what initializers of the main graph hold, such as what a step made of them.
+        parameters: what was trained, as for `export`.
 
-    Raises: ArgumentError for a model without adapters, and for a parameter that it does not have,
-        or that has another shape or type.
+    Raises: ArgumentError for a model without adapters, and as `export`.
     """
     if not has_adapters(model):
         raise ArgumentError(
             f"Model '{model.graph.name}' has no adapters to merge. Give a model of lora(), with "
             "parameters= for what was trained."
         )
-    result = model.clone()
+    result = export(model, parameters or {})
     del result.metadata_props[_KEY]
-    for name, data in (parameters or {}).items():
-        _set(result.graph, name, np.asarray(data))
     done: set[ir.Value] = set()
     marked = list(_marked(result.graph))
     for _, node in marked:
@@ -310,21 +308,6 @@ def _marked(graph: ir.Graph) -> Iterator[tuple[ir.Graph, ir.Node]]:
         for node in each:
             if _KEY in node.metadata_props:
                 yield each, node
-
-
-def _set(graph: ir.Graph, name: str, data: np.ndarray) -> None:
-    value = graph.initializers.get(name)
-    if value is None or value.const_value is None:
-        hint = nearest(name, graph.initializers)
-        raise ArgumentError(f"parameters= has {name!r}, which is no initializer; {hint}")
-    known = value.const_value
-    shape = tuple(known.shape.numpy())
-    if (data.shape, data.dtype) != (shape, known.dtype.numpy()):
-        raise ArgumentError(
-            f"parameters= has {name!r} as {data.dtype} of shape {data.shape}, but it is "
-            f"{known.dtype.numpy()} of shape {shape}. Give what a step made of it."
-        )
-    value.const_value = ir.tensor(data, name=name)
 
 
 def _merge(main: ir.Graph, sums: ir.Node, done: set[ir.Value]) -> None:
