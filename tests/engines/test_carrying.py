@@ -112,6 +112,17 @@ def test_other_values(engine: str) -> None:
     assert given.tolist() == [5, 6]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_first_values_may_lie_in_memory_as_they_like(engine: str) -> None:
+    model = parse("(float[2,3] x, float[2,3] a) => (float[2,3] b) { b = Add(a, x) }")
+    given = np.arange(6, dtype="f").reshape(3, 2).T
+    carrying = compile(model, engine).carrying({"a": "b"}, {"a": given})
+    carrying(x=np.ones((3, 2), "f").T)
+    assert np.array_equal(carrying.values["a"], given + 1)
+    carrying.carry({"a": given})
+    assert np.array_equal(carrying.values["a"], given)
+
+
 @pytest.mark.parametrize("engine", ["onnxruntime", "reference"])
 def test_what_fails_carries_nothing_on(engine: str) -> None:
     carrying = compile(parse(GATHER), engine).carrying({"total": "sum"}, {"total": [1.0, 2.0]})

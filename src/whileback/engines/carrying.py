@@ -107,4 +107,6 @@ class Carrying:
 
 def copied(value: Any) -> Any:
     """Return an array, or a list of arrays, that shares no memory."""
-    return [copied(each) for each in value] if isinstance(value, list) else np.array(value)
+    if isinstance(value, list):
+        return [copied(each) for each in value]
+    return np.array(value, order="C")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +94,12 @@ class Trainer:
         self.steps, self.loss = 0, known.loss
         self._losses = list({known.loss: "", **known.losses})
         following = names(step)
-        self._step = compile(step, engine, **options).carrying(following)
-        self._evaluation = None if evaluation is None else compile(evaluation, engine, **options)
+        bare, first = _without_defaults(step, following)
+        self._step = compile(bare, engine, **options).carrying(following, first)
+        self._evaluation = None
+        if evaluation is not None:
+            bare, _ = _without_defaults(evaluation, following)
+            self._evaluation = compile(bare, engine, **options)
         self.seed = seed
         self._seed = {} if seed is None or known.seed is None else {known.seed: np.array(seed)}
         inputs = {str(value.name): value for value in step.graph.inputs}
@@ -232,6 +236,22 @@ class Trainer:
         if not wrong and checkpoint.signature != self.signature:
             wrong.append("it has other losses")
         return wrong
+
+
+def _without_defaults(
+    model: ir.Model, inputs: Iterable[str]
+) -> tuple[ir.Model, dict[str, np.ndarray]]:
+    """Return a model whose inputs have no defaults, and these: an engine would keep them for good.
+
+    Nor need it fit into the 2 GB of a file together with them.
+    """
+    bare = model.clone()
+    given = bare.graph.initializers
+    tensors = {name: given.pop(name).const_value for name in inputs if name in given}
+    for value in bare.graph.inputs:
+        if value.name in tensors:
+            value.const_value = None
+    return bare, {name: tensor.numpy() for name, tensor in tensors.items() if tensor is not None}
 
 
 def _described(value: ir.Value) -> str:
