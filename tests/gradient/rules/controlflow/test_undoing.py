@@ -9,6 +9,7 @@ from tests.judge import assert_gradient, parse
 
 from whileback.gradient import vjp
 from whileback.gradient.memory.strategies import Memory
+from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import is_loop, loop_view
 
 B0 = np.random.default_rng(1).normal(size=(9, 4)).astype(np.float32) / 2
@@ -140,3 +141,28 @@ def test_a_small_buffer_is_kept() -> None:
     text = LOOP % (*["9, 4"] * 4, BODIES["read after it is written"])
     assert_gradient(text, ["B", "v"], ["B0", "v0"], {"M": 7, "B0": B0, "indices": INDICES})
     assert "Z" in kept(vjp(parse(text), ["v"], ["B0"]))
+
+
+@pytest.mark.parametrize(("width", "undone"), [("n", True), ("64", True), ("8", False)])
+def test_windows_are_undone_where_they_are_large(width: str, undone: bool) -> None:
+    """Of a small one a copy is kept: that takes less than to slide it back."""
+    model = parse(
+        """(int64 M, float[%s] B0, float[1] v0) => (float[%s] B, float[1] v) {
+          B, v = Loop(M, , B0, v0)
+            <body = b (int64 i, bool c, float[%s] A, float[1] s)
+              => (bool d, float[%s] Z, float[1] u) {
+            d = Identity(c)
+            one = Constant<value_ints = [1]>()
+            end = Constant<value_ints = [9223372036854775807]>()
+            g = Mul(A, A) m = ReduceMean(g) p = Mul(m, s) u = Sin(p)
+            r = Slice(A, one, end) Z = Concat<axis = 0>(r, u)
+          }>
+        }"""
+        % ((width,) * 4)
+    )
+    (note,) = (
+        node.metadata_props[MEMORY]
+        for node in vjp(model, ["v"], ["B0", "v0"]).graph
+        if MEMORY in node.metadata_props
+    )
+    assert (f"A FLOAT[{width}]" in note and "copied in every trip" in note) is undone

@@ -12,9 +12,11 @@ from functools import partial
 
 import onnx_ir as ir
 
+from whileback.gradient.rules.controlflow.stacked import ELEMENTWISE
 from whileback.gradient.rules.controlflow.variation import shape_varies
-from whileback.gradient.rules.controlflow.writes import Write, small_writes
+from whileback.gradient.rules.controlflow.writes import FEW, Write, small_writes
 from whileback.gradient.rules.inputs import optional, required
+from whileback.gradient.rules.tensor.slicing import added_ends
 from whileback.graph.builder import Builder
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import (
@@ -26,12 +28,13 @@ from whileback.graph.scopes import (
     is_standard,
     loop_view,
 )
-from whileback.graph.shapes import rank
+from whileback.graph.shapes import rank, same_shape, size
 
 __all__ = ["Change", "Step", "changes", "in_other_form"]
 
 END = 2**63 - 1
-# What these make of a value is as large as the value, and cheap to make again.
+# What these make of a value is as large as the value, and cheap to make again, as is what
+# elementwise operators make of it.
 FORMS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 # Emits in the forward body what has to be kept.
@@ -67,22 +70,32 @@ class Change:
 def changes(view: LoopView) -> list[Change]:
     """Return what a trip does to carried values, where it can be undone for little.
 
-    Those are buffers, and values whose shape changes from trip to trip.
+    Those are buffers, values whose shape changes from trip to trip, and windows, which lose at one
+    end what they get at the other.
     """
     found = [Change(write.carry, (_written(write),)) for write in small_writes(view)]
-    varying = shape_varies(view)
+    written, varying = {change.carry.input for change in found}, shape_varies(view)
     for carry in view.carries:
-        steps = _steps(carry.output, carry.input) if carry.input in varying else None
-        if steps:
+        steps = [] if carry.input in written else _steps(carry.output, carry.input)
+        if steps and (carry.input in varying or FEW * sum(map(_share, steps)) < 1):
             found.append(Change(carry, tuple(steps)))
     return found
 
 
+def _share(step: Step) -> float:
+    """Return what part of the larger value a step adds or takes away; 0 if that is not known."""
+    dims = zip(step.before.shape or (), step.after.shape or (), strict=False)
+    known = [(a, b) for a, b in dims if isinstance(a, int) and isinstance(b, int)]
+    return max((abs(a - b) / max(a, b, 1) for a, b in known), default=0.0)
+
+
 def in_other_form(body: ir.Graph, values: Iterable[ir.Value]) -> set[ir.Value]:
-    """Return the values themselves, and what a body only brings into another form."""
+    """Return the values themselves, and what is made of each element of them."""
     found = set(values)
     for node in body:
-        if is_standard(node, *FORMS) and node.inputs[0] in found:
+        read = [value for value in node.inputs if value is not None and value in found]
+        as_large = any(same_shape(value, node.outputs[0]) for value in read)
+        if (read and is_standard(node, *FORMS)) or (as_large and is_standard(node, *ELEMENTWISE)):
             found.update(node.outputs)
     return found
 
@@ -119,7 +132,10 @@ def _joined(node: ir.Node, after: ir.Value, _: ir.Value) -> Iterator[Step]:
     """A part is cut out of what it was joined to."""
     parts = [required(node, index) for index in range(len(node.inputs))]
     axis = node.attributes["axis"].as_int()
-    for place, part in enumerate(parts):
+    # What is large is not told by a number.
+    for place, part in sorted(
+        enumerate(parts), key=lambda each: size(each[1]) or END, reverse=True
+    ):
         yield Step(part, after, partial(_ends, parts[: place + 1], axis), _part(axis))
 
 
@@ -208,6 +224,13 @@ def _rejoin(place: int, axis: int) -> Restore:
     return lambda op, after, *parts: op.Concat(*parts[:place], after, *parts[place:], axis=axis)
 
 
+def _padded(node: ir.Node, after: ir.Value, _: ir.Value) -> Iterator[Step]:
+    """What was added at the ends is cut off again."""
+    cut = added_ends(node)
+    if cut is not None and cut[0]:
+        yield Step(required(node), after, lambda op: [], lambda op, after: op.Slice(after, *cut))
+
+
 def _inserted(node: ir.Node, after: ir.Value, _: ir.Value) -> Iterator[Step]:
     """The element is erased again."""
     before, position = required(node), optional(node, 2)
@@ -239,6 +262,7 @@ _STEPS: dict[str, Callable[[ir.Node, ir.Value, ir.Value], Iterator[Step]]] = {
     "Concat": _joined,
     "If": _longer,
     "Loop": _longer,
+    "Pad": _padded,
     "SequenceErase": _erased,
     "SequenceInsert": _inserted,
     "Slice": _cut,

@@ -129,7 +129,7 @@ class _ReverseLoop:
         if plan is not None and plan.recompute:
             again.update(*(node.outputs for node in view.body))
         given.update(self.following)
-        terms = Terms(given, self.body.undoable, self.varying, written, again)
+        terms = Terms(given, self.body.undoable, self.varying, written, again, sized=self.sized)
         return choose_frames(self.op, view.body, rest, terms)
 
     def _note(self, kept: Mapping[ir.Value, str], hard: list[ir.Value]) -> None:
@@ -144,6 +144,11 @@ class _ReverseLoop:
         parts = [part for each in self.padded for part in (each.row, each.shape)]
         filled = {each.value for each in self.padded} | {each.value for each in self.packed}
         return [value for value in dict.fromkeys([*kept, *parts]) if value not in filled]
+
+    @property
+    def sized(self) -> dict[ir.Value, ir.Value]:
+        """The carried values whose size does not change, and those before the loop."""
+        return {c.input: c.initial for c in self.view.carries if c.input not in self.varying}
 
     @property
     def wanted(self) -> list[ir.Value]:
@@ -290,8 +295,10 @@ class _ReverseLoop:
 
     def _copy_forward_nodes(self, op: GradientBuilder) -> None:
         """Copy what is computed again: once if it is the same in every trip, else into the body."""
-        replaced: ValueMap = {}
+        replaced: ValueMap = dict(self.sized)
         outside = [copy_node(node, replaced, self.op.names) for node in self.frames.outside]
+        for value in self.sized:
+            del replaced[value]
         again = [copy for node in self.frames.again for copy in run_again(self.op, node, replaced)]
         users = set(walk(self.graph))
         op.graph.extend(outside)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -15,7 +15,7 @@ from whileback.gradient.rules.controlflow.decisions import deciding
 from whileback.gradient.rules.controlflow.draws import draw, drawn_inside
 from whileback.gradient.rules.controlflow.stacked import on_stacks
 from whileback.graph.randomness import draws
-from whileback.graph.scopes import definitions, operands, subgraphs
+from whileback.graph.scopes import definitions, is_standard, operands, subgraphs
 
 __all__ = ["IMPOSSIBLE", "Again", "Prices", "Terms"]
 
@@ -39,6 +39,7 @@ class Terms:
         written: values of which there are stacks anyway.
         again: values that are kept only if there is no other way.
         once: whether what depends on captured values alone is computed again, once for all trips.
+        sized: carried values that have the size of another value in every trip.
     """
 
     given: Collection[ir.Value] = ()
@@ -47,6 +48,7 @@ class Terms:
     written: Collection[ir.Value] = ()
     again: Collection[ir.Value] = ()
     once: bool = True
+    sized: Mapping[ir.Value, ir.Value] = field(default_factory=dict)
 
 
 class Prices:
@@ -125,12 +127,17 @@ class Prices:
     def _run(self, node: ir.Node) -> Step[ir.Value]:
         """Return what the node reads, what it drew included, and what it costs to run it."""
         drawn = self._drawn_for(node)
-        read = [value for value in operands(node) if value is not None]
+        read = self._read(node)
         if drawn is None:
             return Step(read, IMPOSSIBLE)
         cost = 0 if node in self.fixed else work(node)
         launch = 0 if node in self.fixed or node in self.stacked else NODE
         return Step([*read, *drawn], cost + launch)
+
+    def _read(self, node: ir.Node) -> list[ir.Value]:
+        """Return what the node reads, but for a size that is there before the loop."""
+        asks, sized = is_standard(node, "Shape", "Size"), self.terms.sized
+        return [v for v in operands(node) if v is not None and not (asks and v in sized)]
 
     def _drawn_for(self, node: ir.Node) -> list[ir.Value] | None:
         """Return what the node needs in order not to draw again; None if that cannot be kept."""
@@ -142,7 +149,7 @@ class Prices:
         """Yield the nodes that read nothing of a trip, directly or not."""
         trip = set(self.inside)
         for node in body:
-            if trip.isdisjoint(v for v in operands(node) if v is not None) and not draws(node):
+            if trip.isdisjoint(self._read(node)) and not draws(node):
                 trip.difference_update(node.outputs)
                 yield node
 

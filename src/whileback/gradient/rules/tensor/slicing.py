@@ -12,7 +12,11 @@ from whileback.graph.builder import Operand
 from whileback.graph.constants import known_ints
 from whileback.graph.shapes import same_shape, size
 
+__all__ = ["added_ends"]
+
 Axes = list[int] | ir.Value | None
+# Where a slice ends that goes to the end of an axis.
+END = 2**63 - 1
 
 
 @rule("Slice")
@@ -96,14 +100,40 @@ def pad(
     mode = node.attributes.get_string("mode", "constant")
     if mode != "constant":
         return _fold(op, X, pads, axes, mode, dY), None, None
-    known = known_ints(pads)
-    back = op.Neg(pads) if known is None else [-amount for amount in known]
-    dX = pad_along(op, dY, back, axes) if X in op.active else None
+    dX = _without_pads(op, node, dY) if X in op.active else None
     if value is None or value not in op.active:
         return dX, None, None
     outside = pad_along(op, op.Expand(False, op.shape_of(X)), pads, axes, True)
     chosen = op.Where(outside, dY, op.constant(0, dY.dtype))
     return dX, None, op.reshape(op.ReduceSum(chosen, keepdims=0), value)
+
+
+def _without_pads(op: GradientBuilder, node: ir.Node, Y: ir.Value) -> ir.Value:
+    """Return what is left of Y without what the node added at its ends."""
+    cut = added_ends(node)
+    if cut is not None:
+        return op.Slice(Y, *cut) if cut[0] else Y
+    pads, axes = required(node, 1), known_ints(optional(node, 3)) or optional(node, 3)
+    known = known_ints(pads)
+    return pad_along(op, Y, op.Neg(pads) if known is None else [-n for n in known], axes)
+
+
+def added_ends(node: ir.Node) -> tuple[list[int], list[int], list[int]] | None:
+    """Return where along which axes that begins and ends which a `Pad` adds to.
+
+    None if that is not known, or the node cuts off as well.
+    """
+    pads, axes = known_ints(required(node, 1)), known_ints(optional(node, 3))
+    if pads is None or min(pads, default=0) < 0 or (axes is None and optional(node, 3) is not None):
+        return None
+    count = len(pads) // 2
+    sides = zip(axes or range(count), pads[:count], pads[count:], strict=True)
+    padded = [(axis, begin, end) for axis, begin, end in sides if begin or end]
+    return (
+        [begin for _, begin, _ in padded],
+        [-end if end else END for _, _, end in padded],
+        [axis for axis, _, _ in padded],
+    )
 
 
 def _fold(
