@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
+import onnxscript
 import pytest
+from onnxscript import FLOAT, INT64
+from onnxscript import opset21 as op
 from tests.judge import parse
 
 from whileback.engines import compile
@@ -41,6 +46,36 @@ def test_as_a_proto() -> None:
     loss = custom(ir.to_proto(parse(QUARTIC)))
     f = compile(step(parse(MODEL), loss, "sgd"))
     np.testing.assert_allclose(f(x=X, label=T, learning_rate=1.0)["loss"], 98)
+
+
+@onnxscript.script()
+def typed(p: FLOAT[3, 2], t: INT64[3, 2]):
+    d = p - op.CastLike(t, p)
+    return op.ReduceSumSquare(d, keepdims=0)
+
+
+@onnxscript.script()
+def untyped(p, t):
+    d = p - t
+    return op.ReduceSumSquare(d, keepdims=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "label"),
+    [
+        (lambda: typed, np.int64),
+        (lambda: typed.to_model_proto(), np.int64),
+        (lambda: untyped, np.float32),
+        (lambda: untyped.to_function_proto(), np.float32),
+        (lambda: ir.from_proto(untyped.to_function_proto()), np.float32),
+    ],
+)
+def test_functions(make: Callable[[], Any], label: type) -> None:
+    loss = custom(make())
+    f = compile(step(parse(MODEL), loss, "sgd"))
+    out = f(x=X, label=T.astype(label), learning_rate=1.0)
+    np.testing.assert_allclose(out["loss"], ((X - T) ** 2).sum())
+    np.testing.assert_allclose(out["b_next"], -2 * (X - T).sum(0))
 
 
 def test_with_a_loop_and_without_a_label() -> None:
@@ -102,6 +137,14 @@ def test_the_type_of_the_label() -> None:
             lambda: custom(parse("(float a, float b, float c) => (float l) { l = Sum(a, b, c) }")),
             "Model 'model' has 3 inputs and 1 outputs: a loss has a prediction and a label, or the "
             "prediction alone, and one output. Change the model.",
+        ),
+        (
+            lambda: custom("loss.onnx"),  # type: ignore[arg-type]
+            "custom() got 'str'. Give a model or a function of ONNX, or one of onnxscript.",
+        ),
+        (
+            lambda: custom(onnx.FunctionProto(name="f", attribute=["alpha"])),
+            "Function 'f' has attributes without values: 'alpha'. Give them defaults.",
         ),
         (
             lambda: custom(parse("(int64 a) => (int64 l) { l = Neg(a) }")),

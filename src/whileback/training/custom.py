@@ -1,11 +1,13 @@
-"""Losses of the caller's own, as ONNX models."""
+"""Losses of the caller's own, as models or functions of ONNX or onnxscript."""
 
 from __future__ import annotations
 
 from itertools import count
+from typing import Any, Protocol
 
 import onnx
 import onnx_ir as ir
+from onnx.helper import make_graph, make_model, make_tensor_value_info
 
 from whileback.errors import ArgumentError
 from whileback.formats import from_proto
@@ -21,20 +23,31 @@ _DOMAIN = "whileback.losses"
 _number = count()
 
 
+class Script(Protocol):
+    """A function of onnxscript."""
+
+    def to_model_proto(self) -> onnx.ModelProto:
+        """Return the function as a model."""
+
+    def to_function_proto(self) -> onnx.FunctionProto:
+        """Return the function as a function of ONNX."""
+
+
 def custom(
-    model: ir.Model | onnx.ModelProto,
+    model: ir.Model | onnx.ModelProto | ir.Function | onnx.FunctionProto | Script,
     output: str | None = None,
     label: str = "label",
     weight: float = 1.0,
 ) -> Loss:
-    """Return a loss that a model computes, of any operators that have gradients, loops included.
+    """Return a loss that a model or a function computes, of any operators that have gradients.
 
     Its first input is the prediction, its second one, if it has that, the label, of any type. The
-    loss is the sum of its only output. A function of onnxscript gives such a model with
-    `to_model_proto()`.
+    loss is the sum of its only output. A function of ONNX, or one of onnxscript without types,
+    takes both as FLOAT.
 
-    Raises: ArgumentError for another number of inputs or outputs, for a prediction or a loss that
-    is not of floats, and for a loss that does not depend on the prediction smoothly.
+    Raises: ArgumentError for something else, for another number of inputs or outputs, for a
+    prediction or a loss that is not of floats, and for a loss that does not depend on the
+    prediction smoothly.
 
     >>> import onnx.parser
     >>> loss = custom(onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
@@ -44,7 +57,7 @@ def custom(
     >>> loss.name
     'quartic'
     """
-    given = from_proto(model, None) if isinstance(model, onnx.ModelProto) else model
+    given = _opened(model)
     normal = normalize(given)
     _check(normal.graph)
     function = _as_function(normal)
@@ -64,6 +77,46 @@ def custom(
         weight=weight,
         function=function,
     )
+
+
+def _opened(given: Any) -> ir.Model:
+    """Return what computes a loss as a model."""
+    if hasattr(given, "to_model_proto"):
+        given = _of_script(given)
+    if isinstance(given, ir.Function):
+        given = ir.to_proto(given)
+    if isinstance(given, onnx.FunctionProto):
+        given = _of_function(given)
+    if isinstance(given, onnx.ModelProto):
+        given = from_proto(given, None)
+    if not isinstance(given, ir.Model):
+        raise ArgumentError(
+            f"custom() got {type(given).__name__!r}. Give a model or a function of ONNX, or one of "
+            "onnxscript."
+        )
+    return given
+
+
+def _of_script(script: Script) -> onnx.ModelProto | onnx.FunctionProto:
+    """Return a model, or where that would lack types, a function."""
+    model = script.to_model_proto()
+    typed = all(value.type.tensor_type.elem_type for value in model.graph.input)
+    return model if typed else script.to_function_proto()
+
+
+def _of_function(function: onnx.FunctionProto) -> onnx.ModelProto:
+    """Return a model of FLOAT of any shape."""
+    if function.attribute:
+        raise ArgumentError(
+            f"Function '{function.name}' has attributes without values: "
+            f"{', '.join(map(repr, function.attribute))}. Give them defaults."
+        )
+    inputs, outputs = (
+        [make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names]
+        for names in (function.input, function.output)
+    )
+    graph = make_graph(function.node, function.name, inputs, outputs)
+    return make_model(graph, opset_imports=function.opset_import)
 
 
 def _as_function(model: ir.Model) -> ir.Function:

@@ -22,9 +22,8 @@ class Updates:
     """The inputs that optimizers read, and how to emit what becomes of those that are kept.
 
     Args:
-        work: gets the inputs `learning_rate`, `steps` if anything depends on that, and the state of
-            the optimizers, and
-            the averages.
+        work: gets the inputs `learning_rate`, `steps` if anything depends on that, the state of the
+            optimizers, and the averages.
         rules: for each name of a parameter.
         clipping: of the gradients.
         average: the decay of the moving averages of the parameters; None for none of these.
