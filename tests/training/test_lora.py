@@ -19,6 +19,13 @@ MODELS = {
     "MatMul": (X, "float[6,5] w", "y = MatMul(x, w)"),
     "MatMul from the left": (X, "float[3,4] w", "y = MatMul(w, x)"),
     "MatMul of batches": ("float[2,4,6] x", "float[6,5] w", "y = MatMul(x, w)"),
+    "MatMul of a turned weight": (X, "float[5,6] w", "t = Transpose(w) y = MatMul(x, t)"),
+    "turned from the left": (
+        X,
+        "float[4,3] w",
+        "t = Transpose<perm = [1, 0]>(w) y = MatMul(t, x)",
+    ),
+    "Gemm of a turned weight": (X, "float[6,5] w", "t = Transpose(w) y = Gemm<transB = 1>(x, t)"),
     "Gemm": (X, "float[6,5] w", "y = Gemm<alpha = 0.5, beta = 2.0>(x, w, c)"),
     "Gemm transB": (X, "float[5,6] w", "y = Gemm<transB = 1>(x, w)"),
     "Gemm transA": (X, "float[4,5] w", "y = Gemm<transA = 1, alpha = 3.0>(x, w)"),
@@ -209,6 +216,22 @@ def test_what_else_reads_a_weight() -> None:
         "patterns= has 't', which fits none of the names of weights that only MatMul, Gemm and "
         "Conv read; there are 1: 'w'"
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Gemm(x, w, w)",
+        "y = MatMul(w, w)",
+        "t = Transpose(w) s = Add(t, x) y = MatMul(s, t)",
+        "t = Transpose(w) s = MatMul(x, t) y = MatMul(s, w)",
+    ],
+)
+def test_weights_that_are_read_in_two_ways(body: str) -> None:
+    values = ", ".join(["1"] * 16)
+    model = parse(f"(float[4,4] x) => (float[4,4] y) <float[4,4] w = {{{values}}}> {{ {body} }}")
+    with pytest.raises(ArgumentError, match="fits none of the names of weights"):
+        lora(model)
 
 
 def test_wrong_arguments() -> None:

@@ -21,6 +21,7 @@ __all__ = ["Source", "draw"]
 
 # Of a ratio, 16 bits count: a block of Philox has eight masks.
 _STEPS = 1 << 16
+_LEAST = 2.0**-15
 
 
 @dataclass(frozen=True)
@@ -57,25 +58,40 @@ def _dropout(op: Builder, node: ir.Node, source: Source) -> list[ir.Value]:
     """Y = X·mask/(1 - ratio), and the mask; X and true where the run says that nothing trains."""
     X, ratio, training = [*node.inputs, None, None][:3]
     assert X is not None
-    ratio = op.constant(np.float32(0.5)) if ratio is None else op.widened(ratio)
-    ratio = op.standing_for("StopGradient", ratio)
-    mask = _kept(op, X, ratio, source)
-    # No ratio gives a factor that is no number in 16 bits.
-    scale = op.cast(op.Reciprocal(op.Max(op.Sub(1.0, ratio), 2.0**-15)), X)
+    mask, scale = _mask_and_scale(op, X, ratio, source)
     if training is not None and training.const_value is None:
         mask = op.Or(mask, op.Not(training))
         scale = op.Where(training, scale, op.constant(1, X.dtype))
     return [op.Where(mask, op.Mul(X, scale), op.constant(0, X.dtype)), mask]
 
 
-def _kept(op: Builder, X: ir.Value, ratio: ir.Value, source: Source) -> ir.Value:
-    """Return a mask BOOL of the shape of X, false as often as the ratio says."""
+def _mask_and_scale(
+    op: Builder, X: ir.Value, ratio: ir.Value | None, source: Source
+) -> tuple[ir.Value, ir.Value]:
+    """Return a mask BOOL of the shape of X, false as often as the ratio says, and 1/(1 - ratio).
+
+    A ratio near 1 gives a factor that is a number in 16 bits, too.
+    """
+    known = _known(ratio)
+    if known is not None or ratio is None:
+        part = 0.5 if known is None else known
+        limit = word(op, round(part * _STEPS))
+        scale = op.constant(1 / max(1 - part, _LEAST), X.dtype)
+    else:
+        ratio = op.standing_for("StopGradient", op.widened(ratio))
+        limit = op.Cast(op.Round(op.Mul(ratio, float(_STEPS))), to=int(ir.DataType.UINT64))
+        scale = op.cast(op.Reciprocal(op.Max(op.Sub(1.0, ratio), _LEAST)), X)
     even, odd = source.words(op, _blocks(op, op.Size(X), 8))
     words = op.Concat(even, odd, axis=0)
-    limit = op.Cast(op.Round(op.Mul(ratio, float(_STEPS))), to=int(ir.DataType.UINT64))
     upper = op.GreaterOrEqual(words, op.Mul(limit, word(op, _STEPS)))
     lower = op.GreaterOrEqual(op.BitwiseAnd(words, word(op, _STEPS - 1)), limit)
-    return _shaped(op, op.Concat(upper, lower, axis=0), op.shape_of(X))
+    return _shaped(op, op.Concat(upper, lower, axis=0), op.shape_of(X)), scale
+
+
+def _known(ratio: ir.Value | None) -> float | None:
+    if ratio is None or ratio.is_graph_input() or ratio.const_value is None:
+        return None
+    return float(ratio.const_value.numpy().item())
 
 
 def _blocks(op: Builder, size: ir.Value, each: int) -> ir.Value:

@@ -66,19 +66,21 @@ class _Adapter:
 
 @dataclass(frozen=True)
 class _Site:
-    """A node that multiplies by a weight: how, and by which tensor."""
+    """A node that multiplies by a weight, as it is or `turned`: how, and by which tensor."""
 
     node: ir.Node
     index: int
     weight: ir.Value
+    turned: bool
     tensor: ir.TensorProtocol
     opset: int
 
     @property
     def right(self) -> bool:
         """Whether the axes of the weight are in, out."""
-        node = self.node
-        return self.index == 1 and not (node.op_type == "Conv" or _flag(node, "transB"))
+        if self.node.op_type == "Conv":
+            return False
+        return (self.index == 1) != (self.turned != bool(_flag(self.node, "transB")))
 
     @property
     def groups(self) -> int:
@@ -107,8 +109,8 @@ def lora(
 
     Args:
         model: stays as it is; its weights are shared.
-        patterns: of the names of weights: initializers or constants of two axes, or more for
-            `Conv`, that nothing else reads.
+        patterns: of the names of weights: initializers or constants of two axes, turned by a
+            `Transpose` or not, or of more for `Conv`, that nothing else reads.
         rank: the number of rows of A, at least 1; for a `Conv`, in each group.
         alpha: divided by the rank, the factor of what is added.
         seed: of A, uniform between ± 1/√(number of elements that make one of its results).
@@ -157,12 +159,22 @@ def _sites(graph: ir.Graph) -> dict[ir.Value, list[_Site]]:
     found: dict[ir.Value, list[_Site]] = {}
     for node in walk(graph):
         for index in _POSITIONS.get(node.op_type, ()) if is_standard(node, *_EMIT) else ():
-            weight = node.inputs[index]
+            weight, turned = _behind(node.inputs[index])
             tensor = None if weight is None else _tensor(weight)
             if weight is not None and tensor is not None and _fits(node, tensor):
-                site = _Site(node, index, weight, tensor, graph.opset_imports.get("", OPSET))
+                opset = graph.opset_imports.get("", OPSET)
+                site = _Site(node, index, weight, turned, tensor, opset)
                 found.setdefault(weight, []).append(site)
     return {weight: sites for weight, sites in found.items() if _is_alone(weight, sites)}
+
+
+def _behind(value: ir.Value | None) -> tuple[ir.Value | None, bool]:
+    """Return the weight of two axes that a node reads, and whether a `Transpose` turns it."""
+    node = None if value is None else value.producer()
+    if node is None or not is_standard(node, "Transpose"):
+        return value, False
+    turned = list(node.attributes.get_ints("perm", (1, 0))) == [1, 0]
+    return (node.inputs[0], True) if turned else (value, False)
 
 
 def _tensor(value: ir.Value) -> ir.TensorProtocol | None:
@@ -181,8 +193,17 @@ def _fits(node: ir.Node, tensor: ir.TensorProtocol) -> bool:
 def _is_alone(weight: ir.Value, sites: Sequence[_Site]) -> bool:
     """Tell whether all that reads a weight multiplies by it in one way."""
     ways = {(site.right, site.groups) for site in sites}
-    seen = weight.is_graph_input() or weight.is_graph_output()
-    return len(weight.uses()) == len(sites) and len(ways) == 1 and not seen
+    expected = {(site.node, site.index) for site in sites}
+    read = {weight}
+    for site in sites:
+        value = site.node.inputs[site.index]
+        turn = None if value is None or not site.turned else value.producer()
+        if turn is not None:
+            expected.add((turn, 0))
+            read.add(turn.outputs[0])
+    uses = {(use.node, use.idx) for value in read for use in value.uses()}
+    seen = weight.is_graph_input() or any(value.is_graph_output() for value in read)
+    return uses == expected and len(ways) == 1 and not seen
 
 
 def _adapt(
@@ -240,6 +261,8 @@ def _matmul(
     op: Builder, site: _Site, X: ir.Value, A: ir.Value, B: ir.Value, scale: float
 ) -> ir.Value:
     factor = op.constant(scale, A.dtype)
+    if site.right != (site.index == 1):
+        A, B = (op.Transpose(each, perm=[1, 0]) for each in (A, B))
     if site.index == 1:
         return op.MatMul(op.Mul(op.MatMul(X, A), factor), B)
     return op.MatMul(B, op.Mul(op.MatMul(A, X), factor))
@@ -252,7 +275,7 @@ def _gemm(
     scale *= site.node.attributes.get_float("alpha", 1.0)
     # Before opset 11 there has to be something to add.
     none = op.constant(np.zeros(1), A.dtype) if site.opset < 11 else None
-    ways = {"transB": _flag(site.node, "transB")}
+    ways = {"transB": int(not site.right)}
     inner = op.Gemm(X, A, none, alpha=scale, transA=_flag(site.node, "transA"), **ways)
     return op.Gemm(inner, B, none, **ways)
 
@@ -317,7 +340,7 @@ def _merge(main: ir.Graph, sums: ir.Node, done: set[ir.Value]) -> None:
     assert frozen is not None
     node = frozen.producer()
     assert node is not None
-    weight = node.inputs[mark.index]
+    weight, _ = _behind(node.inputs[mark.index])
     assert weight is not None
     if weight not in done:
         done.add(weight)
