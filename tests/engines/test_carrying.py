@@ -30,6 +30,7 @@ MODELS = {
     }""",
     "twice": "(float[2] x, float[2] a, float[2] b) => (float[2] s, float[2] y) "
     "{ s = Add(a, x) y = Mul(b, x) }",
+    "flags": "(bool[2] x, bool[2] a) => (bool[2] b, bool[2] y) { b = Xor(a, x) y = Not(a) }",
     "half": "(float16[2] x, bfloat16[2] a) => (bfloat16[2] b, float16[2] y) "
     "{ y = CastLike(a, x) z = Add(y, x) b = CastLike(z, a) }",
 }
@@ -38,6 +39,7 @@ FOLLOWING = {
     "kept": {"a": "a"},
     "growing": {"a": "a1"},
     "twice": {"a": "s", "b": "s"},
+    "flags": {"a": "b"},
     "half": {"a": "b"},
 }
 

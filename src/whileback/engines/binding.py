@@ -51,11 +51,13 @@ class Buffers:
             raise self._failed(error) from error
         self._bindings.reverse()
         self._sets.reverse()
-        return [value.numpy() for value in binding.get_outputs()[len(self._sets[0]) :]]
+        # Most outputs are buffers, bound first, for which the wrapped `get_outputs` makes an object.
+        results = binding.get_outputs_as_ortvaluevector()
+        return [results[index].numpy() for index in range(len(self._sets[0]), len(results))]
 
     def _run(self, binding: Any, arguments: Arrays) -> None:
         for name, array in arguments.items():
-            binding.bind_ortvalue_input(name, self._wrap(np.asarray(array, order="C")))
+            binding.bind_cpu_input(name, np.asarray(array, order="C"))
         for name in self._others:
             # Bound anew, since the last run may have given it another shape.
             binding.bind_output(name)
