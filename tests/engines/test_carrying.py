@@ -30,6 +30,18 @@ MODELS = {
     }""",
     "twice": "(float[2] x, float[2] a, float[2] b) => (float[2] s, float[2] y) "
     "{ s = Add(a, x) y = Mul(b, x) }",
+    "loop": """(float[2] x, float[2] a, int64 n) => (float[2] a1, int64 n1, float[T,2] y) {
+        one = Constant<value_int = 1>()
+        zero = Constant<value_int = 0>()
+        n1 = Add(n, one)
+        a1, rows = Loop(n, "", a) <body = trip (int64 i, bool c, float[2] v)
+                                            => (bool d, float[2] w, float[2] r) {
+            d = Identity(c)
+            w = Add(v, x)
+            r = Mul(w, v)
+        }>
+        y = CumSum(rows, zero)
+    }""",
     "flags": "(bool[2] x, bool[2] a) => (bool[2] b, bool[2] y) { b = Xor(a, x) y = Not(a) }",
     "half": "(float16[2] x, bfloat16[2] a) => (bfloat16[2] b, float16[2] y) "
     "{ y = CastLike(a, x) z = Add(y, x) b = CastLike(z, a) }",
@@ -39,6 +51,7 @@ FOLLOWING = {
     "kept": {"a": "a"},
     "growing": {"a": "a1"},
     "twice": {"a": "s", "b": "s"},
+    "loop": {"a": "a1", "n": "n1"},
     "flags": {"a": "b"},
     "half": {"a": "b"},
 }
@@ -143,6 +156,17 @@ def test_onnx_runtime_reads_one_buffer_and_writes_the_other() -> None:
         carrying(x=[[1.0, 1.0]])
         seen.append(carrying.values["total"].ctypes.data)
     assert seen[0] == seen[2] != seen[1] == seen[3]
+
+
+@pytest.mark.parametrize(("name", "is_spent"), [("static", True), ("loop", False)])
+def test_xla_writes_over_what_it_read(name: str, is_spent: bool) -> None:
+    """But not where a run may be made again, for another number of trips."""
+    model, following = parse(MODELS[name]), FOLLOWING[name]
+    carrying = compile(model, "xla").carrying(following, first(model, following))
+    for _ in range(3):
+        before = carrying.values["a"]
+        carrying(x=np.ones(2, "f"))
+        assert before.is_deleted() == is_spent
 
 
 def test_errors() -> None:

@@ -51,7 +51,7 @@ class Buffers:
             raise self._failed(error) from error
         self._bindings.reverse()
         self._sets.reverse()
-        # Most outputs are buffers, bound first, for which the wrapped `get_outputs` makes an object.
+        # Buffers were bound first; `get_outputs` would make an object for each of them.
         results = binding.get_outputs_as_ortvaluevector()
         return [results[index].numpy() for index in range(len(self._sets[0]), len(results))]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import jax
@@ -76,6 +77,12 @@ class Model:
         if not self._draws:
             return {}
         return {CHANCE: self._generator.integers(2**32, size=2, dtype=np.uint32)}
+
+    def spending(self, names: Collection[str]) -> Model:
+        """Return the model as one that writes outputs over these arguments, see `Specializer`."""
+        other = copy(self)
+        other._programs = Specializer(self._trace, names)
+        return other
 
     def run(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
         """Run the model; the outputs are JAX's arrays, or lists of them, or `ABSENT`."""

@@ -26,6 +26,7 @@ __all__ = ["Specializer"]
 _FEW = 3
 
 Run = Callable[[Mapping[str, Any], Trace], Sequence[Any]]
+Parts = tuple[list[Any], list[Any]]
 
 
 @dataclass
@@ -78,21 +79,25 @@ def _room(count: np.ndarray) -> np.ndarray:
 
 
 class Specializer:
-    """A function whose programs are compiled for shapes and facts, as runs ask for them."""
+    """A function whose programs are compiled for shapes and facts, as runs ask for them.
 
-    def __init__(self, trace: Run) -> None:
-        self._trace = trace
+    Arguments that are `spent` hold nothing any more after a run: outputs are written over them,
+    but not by a program that may have to run again with other facts.
+    """
+
+    def __init__(self, trace: Run, spent: Collection[str] = ()) -> None:
+        self._trace, self._spent = trace, dict.fromkeys(spent)
         self._programs: dict[Any, list[Program]] = {}
 
     def __call__(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
         """Run with these arguments; what the facts are is found by running."""
-        names, arrays = tuple(arguments), list(arguments.values())
+        names, parts = self._parted(arguments)
         programs = self._programs.setdefault(_signature(arguments), [])
         facts: dict[str, np.ndarray] = {}
         while True:
             program = self._find(programs, facts) or self._make(programs, facts, names)
             try:
-                outputs, report = _run(program, arrays)
+                outputs, report = _run(program, parts)
             except Exception:
                 # It might fail before it can tell that other facts hold the next time.
                 programs.remove(program)
@@ -124,8 +129,15 @@ class Specializer:
     def text(self, arguments: Mapping[str, Any]) -> str:
         """Return, in XLA's own form, the optimized program that last ran on such arguments."""
         program = self._programs[_signature(arguments)][-1]
-        text: str = program.run.lower(list(arguments.values())).compile().as_text()
+        text: str = program.run.lower(*self._parted(arguments)[1]).compile().as_text()
         return text
+
+    def _parted(self, arguments: Mapping[str, Any]) -> tuple[list[str], Parts]:
+        """Return the names and arrays of arguments: of those that are spent, then of the others."""
+        spent = [name for name in self._spent if name in arguments]
+        others = [name for name in arguments if name not in self._spent]
+        parts = [arguments[name] for name in spent], [arguments[name] for name in others]
+        return [*spent, *others], parts
 
     def _find(self, programs: list[Program], facts: Facts) -> Program | None:
         """Return the latest program that agrees with what is known."""
@@ -139,8 +151,8 @@ class Specializer:
     def _make(self, programs: list[Program], facts: Facts, names: Sequence[str]) -> Program:
         """Return a program for these facts; it is compiled when it first runs."""
 
-        def traced(arrays: Sequence[Any]) -> Any:
-            trace = Trace(facts)
+        def traced(spent: Sequence[Any], others: Sequence[Any]) -> Any:
+            trace, arrays = Trace(facts), [*spent, *others]
             try:
                 outputs = list(self._trace(dict(zip(names, arrays, strict=True)), trace))
                 program.is_whole = True
@@ -159,12 +171,17 @@ def _signature(arguments: Mapping[str, Any]) -> Any:
     return tuple((name, array.shape, array.dtype) for name, array in arguments.items())
 
 
-def _run(program: Program, arrays: Sequence[Any]) -> Any:
+def _run(program: Program, parts: Parts) -> Any:
     """Run a program; the first time, note how long it takes to compile."""
     if program.seconds:
-        return program.run(arrays)
+        return program.run(*parts)
     start = time.perf_counter()
-    results = program.run(arrays)
+    if parts[0]:
+        program.run.trace(*parts)
+        if program.is_whole and not program.asked:
+            # It reports nothing that another run could follow from: arguments may be spent.
+            program.run = jax.jit(program.run.__wrapped__, donate_argnums=0)
+    results = program.run(*parts)
     program.seconds = time.perf_counter() - start
     return results
 
