@@ -15,7 +15,16 @@ from whileback.engines import compile
 from whileback.errors import ArgumentError
 from whileback.gradient import names
 from whileback.graph.scopes import walk
-from whileback.training import cross_entropy, gradients, interface, joined, parted, step
+from whileback.training import (
+    Group,
+    cross_entropy,
+    gradients,
+    interface,
+    joined,
+    lora,
+    parted,
+    step,
+)
 
 DOUBLE = """(double[N,2] x) => (double[N,2] z)
     <double[2,2] w = {1,2,3,4}, double[2] b = {1,0}, double s = {0.5}> {
@@ -95,22 +104,51 @@ def test_the_vector_is_in_the_order_of_the_names() -> None:
     np.testing.assert_array_equal(joined(known, before), vector)
 
 
+def kept_after(model: ir.Model, batches: list[Arrays]) -> Arrays:
+    """Return what is kept after one call for each batch, each parameter by its name."""
+    f, kept = compile(model), {}
+    for batch in batches:
+        out = f(kept | batch, learning_rate=0.01)
+        kept = {old: out[new] for old, new in names(model).items()}
+    known = interface(model)
+    return kept | (parted(known, kept["parameters"]) if known.flat else {})
+
+
+def assert_same_steps(model: ir.Model, loss: str, batches: list[Arrays], options: Any) -> None:
+    """Assert that steps with a vector are those without."""
+    apart, whole = (step(model, loss, flat=flat, **options) for flat in (False, True))
+    assert interface(whole).parameters == ["parameters"]
+    found = kept_after(whole, batches)
+    for name, value in kept_after(apart, batches).items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "adafactor"])
 def test_steps_with_a_vector(optimizer: str) -> None:
-    """The same steps, a loop and state of the shapes of parameters included."""
-    options: Any = {"optimizer": optimizer, "average": 0.5, "clip_norm": 0.1}
-    apart = step(with_weights(RNN), "mse", **options)
-    whole = step(with_weights(RNN), "mse", flat=True, **options)
-    assert interface(whole).parameters == ["parameters"]
-    kept: list[Arrays] = [{}, {}]
-    for index, model in enumerate((apart, whole)):
-        f = compile(model)
-        for _ in range(3):
-            out = f(kept[index] | sequences(5), learning_rate=0.01)
-            kept[index] = {old: np.asarray(out[new]) for old, new in names(model).items()}
-    found = kept[1] | parted(interface(whole), kept[1]["parameters"])
-    for name, value in kept[0].items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    """A loop and state of the shapes of parameters included."""
+    options = {"optimizer": optimizer, "average": 0.5, "clip_norm": 0.1}
+    assert_same_steps(with_weights(RNN), "mse", [sequences(5)] * 3, options)
+
+
+@pytest.mark.parametrize("precision", [None, "float16"])
+def test_everything_at_once(precision: str | None) -> None:
+    text = MLP.replace("z = Gemm(h,", "d = Dropout(h) z = Gemm(d,")
+    options = {
+        "optimizer": "adamw",
+        "groups": Group("w0", rate=0.5, optimizer="lion"),
+        "no_decay": "b*",
+        "clip_norm": 0.1,
+        "clip_value": 0.05,
+        "dropout": 0.2,
+        "accumulate": 2,
+        "average": 0.9,
+        "precision": precision,
+    }
+    batches = [signs(20, seed) for seed in range(4)]
+    assert_same_steps(with_weights(text), "cross-entropy", batches, options)
+    adapted = lora(with_weights(text), "w*", rank=2)
+    del options["groups"], options["no_decay"]
+    assert_same_steps(adapted, "cross-entropy", batches, options)
 
 
 @pytest.mark.parametrize(

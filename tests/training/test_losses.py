@@ -244,6 +244,21 @@ def test_axis_of_classes(shape: str, makes: str) -> None:
     np.testing.assert_allclose(out["loss"], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["cross-entropy-all", "cross-entropy-sum", "nll"])
+def test_labels_of_two_axes(name: str) -> None:
+    """Settings hold for them as for as many labels in a row."""
+    log = "l = LogSoftmax(a)" if CASES[name][0].reads == "log-probabilities" else "l = Identity(a)"
+    makes = f"""{log}
+        s = Constant<value_ints = [2, 3, 4]>()
+        r = Reshape(l, s)
+        z = Transpose<perm = [0, 2, 1]>(r)"""
+    plain = model(makes)
+    plain.graph.outputs[0].shape = ir.Shape([2, 4, 3])
+    value, slope = one_step_of(plain, CASES[name][0], DATA["x"], DATA["y"].reshape(2, 3))
+    np.testing.assert_allclose(value, DATA[f"{name}.value"], rtol=1e-9)
+    np.testing.assert_allclose(slope, DATA[f"{name}.slope"], atol=1e-9)
+
+
 def test_an_output_of_unknown_rank() -> None:
     loss = cross_entropy(class_weights=WEIGHTS, ignore_index=1, label_smoothing=0.1)
     text = """(double[6,4] x, int64[K] s) => (double z) <double[6,4] w = {%s}> {

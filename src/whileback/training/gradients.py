@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from whileback.gradient.memory.strategies import Memory
-from whileback.gradient.transform import collector_paused
+from whileback.gradient.transform import Quantized, collector_paused
 from whileback.training.differentiated import differentiated
 from whileback.training.flat import flatten
 from whileback.training.losses import Loss
@@ -24,6 +24,7 @@ def gradients(
     *,
     flat: bool = False,
     dropout: Dropping = None,
+    quantized: Quantized = None,
     memory: Memory = None,
 ) -> ir.Model:
     """Return a model of the losses and their gradients, for those who make the step elsewhere.
@@ -40,7 +41,8 @@ def gradients(
         flat: one input `parameters` [P] in place of all parameters, and one output `gradients` [P],
             joined in the order of the names; `interface(…).flat` tells of each name, shape and
             offset, `joined` and `parted` make vectors of arrays and arrays of vectors.
-        dropout: which `Dropout` nodes drop.
+        dropout: which `Dropout` nodes drop, as for `step`.
+        quantized: as for `step`.
         memory: as for `whileback.gradient`.
 
     Raises:
@@ -57,7 +59,7 @@ def gradients(
     >>> f(x=[[1.0], [2.0]], label=[[3.0], [6.0]])["gradients"].tolist()
     [-6.0, -10.0]
     """
-    work = differentiated(model, loss, trainable, memory, dropout)
+    work = differentiated(model, loss, trainable, memory, dropout, None, quantized)
     work.next |= work.parameters
     if not flat:
         return work.finish({w: str(g.name) for w, g in work.parameters.items()})
