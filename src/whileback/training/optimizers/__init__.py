@@ -1,6 +1,6 @@
 """Optimizers: what a step makes of a parameter, its gradient and what is kept between steps.
 
-Each is a function of (parameter, gradient, state, rate) to (parameter, state), in plain operators
+Each is a function of (parameter, gradient, state, rate) to (change, state), in plain operators
 of ONNX, with the arithmetic of PyTorch; the table `OPTIMIZERS` has them by name. Weight decay,
 which all of them do in one of two ways, is no part of them: see `Optimizer.apply`.
 """

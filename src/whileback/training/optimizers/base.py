@@ -59,7 +59,8 @@ class Optimizer:
 
     Attributes:
         name: what it is called in the table.
-        update: makes of parameter, gradient, state and clock the next parameter and state.
+        update: makes of parameter, gradient, state and clock what is taken off the parameter,
+            and the next state.
         shapes: the shapes of what is kept for a parameter of a shape, by name.
         initial: what all elements of the state are at first.
         weight_decay: the factor λ.
@@ -79,15 +80,14 @@ class Optimizer:
     def apply(
         self, op: Builder, w: ir.Value, g: ir.Value, state: State, clock: Clock
     ) -> tuple[ir.Value, State]:
-        """Emit one step for a parameter, with its weight decay."""
-        decay = self.weight_decay
-        if not decay:
-            return self.update(op, w, g, state, clock)
-        if not self.decoupled:
-            return self.update(op, w, op.Add(g, op.Mul(w, decay)), state, clock)
-        changed, after = self.update(op, w, g, state, clock)
-        lost = op.Mul(w, op.Mul(clock.rate_as(op, w), decay))
-        return op.Sub(changed, lost), after
+        """Emit one step for a parameter, with its weight decay; return the next parameter."""
+        left, decay = w, self.weight_decay
+        if decay and self.decoupled:
+            left = op.Mul(w, op.Sub(1.0, op.Mul(clock.rate_as(op, w), decay)))
+        elif decay:
+            g = op.Add(g, op.Mul(w, decay))
+        change, after = self.update(op, w, g, state, clock)
+        return op.Sub(left, change), after
 
 
 def running_mean(op: Builder, mean: ir.Value, new: ir.Value, beta: float) -> ir.Value:

@@ -48,7 +48,7 @@ def sgd(
         op: Builder, w: ir.Value, g: ir.Value, state: State, clock: Clock
     ) -> tuple[ir.Value, State]:
         if not momentum:
-            return op.Sub(w, op.Mul(clock.rate_as(op, w), g)), {}
+            return op.Mul(clock.rate_as(op, w), g), {}
         share: ir.Value | None = None
         if dampening:
             first = op.Equal(clock.number, 1.0)
@@ -56,7 +56,7 @@ def sgd(
             share = op.Where(first, *shares)
         m = op.Add(op.Mul(state["momentum"], momentum), op.Mul(g, share) if share else g)
         direction = op.Add(g, op.Mul(m, momentum)) if nesterov else m
-        return op.Sub(w, op.Mul(clock.rate_as(op, w), direction)), {"momentum": m}
+        return op.Mul(clock.rate_as(op, w), direction), {"momentum": m}
 
     return Optimizer(
         "sgd",
@@ -81,7 +81,7 @@ def lion(betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0) ->
     ) -> tuple[ir.Value, State]:
         direction = op.Sign(running_mean(op, state["mean"], g, betas[0]))
         m = running_mean(op, state["mean"], g, betas[1])
-        return op.Sub(w, op.Mul(clock.rate_as(op, w), direction)), {"mean": m}
+        return op.Mul(clock.rate_as(op, w), direction), {"mean": m}
 
     return Optimizer(
         "lion", update, of_its_shape("mean"), weight_decay=weight_decay, decoupled=True

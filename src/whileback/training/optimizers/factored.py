@@ -53,7 +53,7 @@ def adafactor(
             new, V = {"row": row, "column": column}, op.Div(op.MatMul(row, column), total)
         u = op.Div(g, op.Sqrt(op.Max(V, smallest * smallest)))
         limit = op.Max(op.Div(_rms(op, u), d), 1.0)
-        return op.Sub(w, op.Mul(op.Div(scale, limit), u)), new
+        return op.Mul(op.Div(scale, limit), u), new
 
     return Optimizer(
         "adafactor",

@@ -74,8 +74,7 @@ def _adam(
         spread = op.Sqrt(clock.unbiasing(op, betas[1]))
         rate = op.Mul(clock.rate_as(op, clock.number), spread)
         size = op.cast(op.Div(rate, clock.unbiasing(op, betas[0])), w)
-        change = op.Mul(size, op.Div(new["mean"], _root(op, v, spread, eps)))
-        return op.Sub(w, change), new
+        return op.Mul(size, op.Div(new["mean"], _root(op, v, spread, eps))), new
 
     state = of_its_shape("mean", "square", *["largest"][: int(amsgrad)])
     return Optimizer(
@@ -111,7 +110,7 @@ def adamax(betas: Betas = (0.9, 0.999), eps: float = 1e-8, weight_decay: float =
         u = op.Max(op.Mul(state["largest"], betas[1]), op.Add(op.Abs(g), eps))
         rate = clock.rate_as(op, clock.number)
         size = op.cast(op.Div(rate, clock.unbiasing(op, betas[0])), w)
-        return op.Sub(w, op.Mul(size, op.Div(m, u))), {"mean": m, "largest": u}
+        return op.Mul(size, op.Div(m, u)), {"mean": m, "largest": u}
 
     state = of_its_shape("mean", "largest")
     return Optimizer("adamax", update, state, weight_decay=weight_decay, needs_number=True)
@@ -152,7 +151,7 @@ def nadam(
         behind = op.Div(op.Mul(rate, soon), op.Sub(1.0, op.Mul(lacking, soon)))
         direction = op.Add(op.Mul(g, op.cast(ahead, w)), op.Mul(new["mean"], op.cast(behind, w)))
         new["weight"] = op.cast(weight, w)
-        return op.Sub(w, op.Div(direction, _root(op, new["square"], spread, eps))), new
+        return op.Div(direction, _root(op, new["square"], spread, eps)), new
 
     def state(shape: Shape) -> Mapping[str, Shape]:
         return {"mean": shape, "square": shape, "weight": ()}
@@ -189,7 +188,7 @@ def radam(betas: Betas = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 
         scaled = op.Div(op.cast(rectified, w), _root(op, new["square"], spread, eps))
         rate = op.Div(clock.rate_as(op, clock.number), clock.unbiasing(op, betas[0]))
         size = op.Mul(op.cast(rate, w), op.Where(known, scaled, 1.0))
-        return op.Sub(w, op.Mul(size, new["mean"])), new
+        return op.Mul(size, new["mean"]), new
 
     state = of_its_shape("mean", "square")
     return Optimizer("radam", update, state, weight_decay=weight_decay, needs_number=True)

@@ -36,7 +36,7 @@ def adagrad(
             rate = op.Div(rate, op.cast(slower, w))
         s = op.Add(state["sum"], op.Mul(g, g))
         change = op.Div(g, op.Add(op.Sqrt(s), eps))
-        return op.Sub(w, op.Mul(rate, change)), {"sum": s}
+        return op.Mul(rate, change), {"sum": s}
 
     return Optimizer(
         "adagrad",
@@ -64,7 +64,7 @@ def adadelta(rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0) -> 
         roots = (op.Sqrt(op.Add(value, eps)) for value in (state["change"], s))
         u = op.Mul(op.Div(*roots), g)
         d = running_mean(op, state["change"], op.Mul(u, u), rho)
-        return op.Sub(w, op.Mul(clock.rate_as(op, w), u)), {"square": s, "change": d}
+        return op.Mul(clock.rate_as(op, w), u), {"square": s, "change": d}
 
     state = of_its_shape("square", "change")
     return Optimizer("adadelta", update, state, weight_decay=weight_decay)
@@ -99,6 +99,6 @@ def rmsprop(
         change = op.Div(g, op.Add(op.Sqrt(variance), eps))
         if momentum:
             change = new["momentum"] = op.Add(op.Mul(state["momentum"], momentum), change)
-        return op.Sub(w, op.Mul(clock.rate_as(op, w), change)), new
+        return op.Mul(clock.rate_as(op, w), change), new
 
     return Optimizer("rmsprop", update, of_its_shape(*names), weight_decay=weight_decay)
