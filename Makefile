@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup demo test test-xla corpus lint bench bench-memory bench-xla clean xla-table
+.PHONY: setup demo test test-xla corpus lint bench bench-memory bench-xla bench-training clean xla-table
 
 setup: $(VENV)/ready
 
@@ -50,6 +50,9 @@ bench-memory: setup
 
 bench-xla: setup
 	$(BIN)/python benchmarks/xla.py
+
+bench-training: setup
+	$(BIN)/python benchmarks/training.py
 
 clean:
 	rm -rf $(VENV) build dist .downloads demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -44,7 +44,7 @@ def onnxruntime_training(folder: Path, name: str, threads: int) -> Calls:
     import numpy as np
     import onnx
     import onnxruntime
-    from onnxruntime.training import api, artifacts
+    from onnxruntime.training import api, artifacts, onnxblock
 
     model, batch = onnx.load(folder / f"{name}.onnx"), np.load(folder / f"{name}.npz")
     kept = [t.name for t in model.graph.initializer if t.data_type == 1 and t.dims]
@@ -55,7 +55,7 @@ def onnxruntime_training(folder: Path, name: str, threads: int) -> Calls:
         requires_grad=trained,
         frozen_params=[t.name for t in model.graph.initializer if t.name not in trained],
         loss=artifacts.LossType.CrossEntropyLoss,
-        optimizer=artifacts.OptimType.AdamW,
+        optimizer=onnxblock.optim.AdamW(eps=1e-8, weight_decay=0.01),
         artifact_directory=made,
     )
     options = onnxruntime.SessionOptions()
