@@ -18,6 +18,8 @@ from whileback.graph.scopes import walk
 from whileback.training import (
     Group,
     cross_entropy,
+    evaluation,
+    export,
     gradients,
     interface,
     joined,
@@ -111,13 +113,18 @@ def kept_after(model: ir.Model, batches: list[Arrays]) -> Arrays:
         out = f(kept | batch, learning_rate=0.01)
         kept = {old: out[new] for old, new in names(model).items()}
     known = interface(model)
-    return kept | (parted(known, kept["parameters"]) if known.flat else {})
+    if known.flat:
+        averages = parted(known, kept["parameters_average"])
+        kept |= parted(known, kept["parameters"])
+        kept |= {f"{name}_average": array for name, array in averages.items()}
+    return kept
 
 
 def assert_same_steps(model: ir.Model, loss: str, batches: list[Arrays], options: Any) -> None:
     """Assert that steps with a vector are those without."""
     apart, whole = (step(model, loss, flat=flat, **options) for flat in (False, True))
     assert interface(whole).parameters == ["parameters"]
+    assert interface(whole).averages == {"parameters": "parameters_average"}
     found = kept_after(whole, batches)
     for name, value in kept_after(apart, batches).items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
@@ -132,11 +139,12 @@ def test_steps_with_a_vector(optimizer: str) -> None:
 
 @pytest.mark.parametrize("precision", [None, "float16"])
 def test_everything_at_once(precision: str | None) -> None:
+    """Also in mixed precision; there the parameters are those of adapters."""
     text = MLP.replace("z = Gemm(h,", "d = Dropout(h) z = Gemm(d,")
     options = {
         "optimizer": "adamw",
-        "groups": Group("w0", rate=0.5, optimizer="lion"),
-        "no_decay": "b*",
+        "groups": Group("w0*", rate=0.5, optimizer="lion"),
+        "no_decay": "*1*",
         "clip_norm": 0.1,
         "clip_value": 0.05,
         "dropout": 0.2,
@@ -144,11 +152,9 @@ def test_everything_at_once(precision: str | None) -> None:
         "average": 0.9,
         "precision": precision,
     }
-    batches = [signs(20, seed) for seed in range(4)]
-    assert_same_steps(with_weights(text), "cross-entropy", batches, options)
-    adapted = lora(with_weights(text), "w*", rank=2)
-    del options["groups"], options["no_decay"]
-    assert_same_steps(adapted, "cross-entropy", batches, options)
+    model = with_weights(text)
+    model = model if precision is None else lora(model, "w*", rank=2)
+    assert_same_steps(model, "cross-entropy", [signs(20, seed) for seed in range(4)], options)
 
 
 @pytest.mark.parametrize(
@@ -218,3 +224,15 @@ def test_no_loop_back_for_what_comes_after_a_loop() -> None:
     assert len(loop.outputs) == 1
     inside = gradients(model, "mse", "win")
     assert operators(inside, "Loop") + operators(inside, "Scan") == 2
+
+
+def test_an_evaluation_reads_the_vector() -> None:
+    one = step(with_weights(RNN), "mse", "sgd", flat=True)
+    f, batch = compile(evaluation(with_weights(RNN), "mse", one)), sequences(4)
+    out = compile(one)(batch, learning_rate=0.1)
+    moved = out["parameters_next"]
+    expected = compile(one)(batch, parameters=moved, learning_rate=0.1)["loss"]
+    np.testing.assert_allclose(f(batch)["loss"], out["loss"], rtol=1e-6)
+    np.testing.assert_allclose(f(batch, parameters=moved)["loss"], expected, rtol=1e-6)
+    y = compile(export(with_weights(RNN), parted(interface(one), moved)))(x=batch["x"])["y"]
+    np.testing.assert_allclose(y, f(batch, parameters=moved)["y"], rtol=1e-5)

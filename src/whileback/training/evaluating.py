@@ -14,6 +14,7 @@ from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.shapes import FLOATS, Shapes, forget_symbolic_data
 from whileback.training.attaching import attach, define_functions
+from whileback.training.flat import join
 from whileback.training.interface import interface
 from whileback.training.losses import Loss, losses_listed
 from whileback.training.precision import masters
@@ -74,13 +75,17 @@ def _add_inputs(op: Builder, step: ir.Model) -> None:
     """Make inputs of what the step trains or updates, in the types that it has there."""
     known, graph = interface(step), op.graph
     types = {value.name: value.dtype for value in step.graph.inputs}
+    types |= {part.name: types[known.parameters[0]] for part in known.flat}
     quantized_masters(op, lambda name: types.get(name) in FLOATS)
-    for name in (*known.parameters, *known.statistics):
+    parameters = [part.name for part in known.flat] or known.parameters
+    for name in (*parameters, *known.statistics):
         if name not in graph.initializers:
             raise ArgumentError(
                 f"Model '{graph.name}' has no parameter '{name}', which step '{step.graph.name}' "
                 "has. Give the model that the step was made of."
             )
-    found = masters(op, [graph.initializers[name] for name in known.parameters])
-    found += [graph.initializers[name] for name in known.statistics]
-    graph.inputs.extend(value for value in found if not value.is_graph_input())
+    found = masters(op, [graph.initializers[name] for name in parameters])
+    everything = [*found, *(graph.initializers[name] for name in known.statistics)]
+    graph.inputs.extend(value for value in everything if not value.is_graph_input())
+    if known.flat:
+        join(op, known.parameters[0], found)

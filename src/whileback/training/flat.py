@@ -8,15 +8,24 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError
+from whileback.graph.builder import Builder
+from whileback.graph.moving import put_first, taken_out
 from whileback.graph.shapes import describe, static_shape
+from whileback.training.defaults import default
 from whileback.training.differentiated import Differentiated
 from whileback.training.interface import Interface, Part
 
-__all__ = ["flatten", "joined", "parted"]
+__all__ = ["flatten", "join", "joined", "parted"]
+
+_NONE: Mapping[ir.Value, ir.Value] = {}
 
 
-def flatten(work: Differentiated) -> list[Part]:
-    """Put an input `parameters` [P] in place of all, and one vector in place of what they become.
+def flatten(
+    work: Differentiated, averages: Mapping[ir.Value, ir.Value] = _NONE
+) -> tuple[list[Part], dict[ir.Value, ir.Value]]:
+    """Put one vector in place of all parameters and one of what they become; so with averages.
+
+    Returns: where each parameter is, and by the vector of the parameters that of the averages.
 
     Raises: ArgumentError for parameters of several types.
     """
@@ -28,13 +37,14 @@ def flatten(work: Differentiated) -> list[Part]:
                 f"and '{value.name}' {describe(value)}. Convert them, or name some with trainable=."
             )
     layout = _layout(order)
-    op, ends = work.op, [work.op.Reshape(work.next.pop(value), [-1]) for value in order]
-    op.role, op.origin = "flat", ir.node("Parameters", [], name="parameters")
-    vector = _vector(work, order)
-    _take_apart(work, vector, order)
-    work.next[vector] = op.Concat(*ends, axis=0)
+    vector = _join_with_next(work, "parameters", order)
     work.parameters = {vector: work.next[vector]}
-    return layout
+    if not averages:
+        return layout, {}
+    kept = [averages[value] for value in order]
+    average = _join_with_next(work, f"{vector.name}_average", kept)
+    work.state = [*(value for value in work.state if value not in kept), average]
+    return layout, {vector: average}
 
 
 def _layout(order: Sequence[ir.Value]) -> list[Part]:
@@ -48,32 +58,31 @@ def _layout(order: Sequence[ir.Value]) -> list[Part]:
     return parts
 
 
-def _vector(work: Differentiated, order: Sequence[ir.Value]) -> ir.Value:
-    """Return the input that holds all parameters, at first what they are by default."""
-    tensors = [value.const_value for value in order]
-    first = np.concatenate([tensor.numpy().ravel() for tensor in tensors if tensor is not None])
-    vector = work.default("parameters", first)
-    inputs = work.graph.inputs
-    inputs.insert(min(inputs.index(value) for value in order), inputs.pop())
+def _join_with_next(work: Differentiated, name: str, order: Sequence[ir.Value]) -> ir.Value:
+    """Join values that are kept, and what they become."""
+    op = work.op
+    op.role, op.origin = "flat", ir.node("Vector", [], name=name)
+    ends = [op.Reshape(work.next.pop(value), [-1]) for value in order]
+    vector = join(op, name, order)
+    work.next[vector] = op.Concat(*ends, axis=0)
     return vector
 
 
-def _take_apart(work: Differentiated, vector: ir.Value, order: Sequence[ir.Value]) -> None:
-    """Let all that reads a parameter read its part of the vector."""
-    op, graph = work.op, work.graph
-    start = graph[0]
+def join(op: Builder, name: str, order: Sequence[ir.Value]) -> ir.Value:
+    """Put one vector in place of inputs that have defaults, in front of what reads them."""
+    tensors = [value.const_value for value in order]
+    first = np.concatenate([tensor.numpy().ravel() for tensor in tensors if tensor is not None])
+    vector = default(op, name, first)
+    inputs, start = op.graph.inputs, op.inside("start")
+    inputs.insert(min(inputs.index(value) for value in order), inputs.pop())
     sizes = [int(np.prod(static_shape(value) or ())) for value in order]
-    parts = op.emit("Split", [vector, sizes], {"axis": 0}, outputs=len(order))
-    shaped = []
+    parts = start.emit("Split", [vector, sizes], {"axis": 0}, outputs=len(order))
     for value, part in zip(order, parts, strict=True):
-        shaped.append(op.Reshape(part, op.shape_of(value), allowzero=1))
-        value.replace_all_uses_with(shaped[-1])
-        graph.inputs.remove(value)
-        del graph.initializers[str(value.name)]
-    for node in (parts[0].producer(), *(value.producer() for value in shaped)):
-        assert node is not None
-        graph.remove(node)
-        graph.insert_before(start, node)
+        value.replace_all_uses_with(start.Reshape(part, start.shape_of(value), allowzero=1))
+        inputs.remove(value)
+        del op.graph.initializers[str(value.name)]
+    put_first(op.graph, taken_out(start.graph))
+    return vector
 
 
 def joined(known: Interface, arrays: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -63,5 +63,5 @@ def gradients(
     work.next |= work.parameters
     if not flat:
         return work.finish({w: str(g.name) for w, g in work.parameters.items()})
-    layout = flatten(work)
+    layout, _ = flatten(work)
     return work.finish(dict.fromkeys(work.parameters, "gradients"), flat=layout)

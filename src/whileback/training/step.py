@@ -87,7 +87,8 @@ def step(
             running statistics. `steps` counts steps.
         average: the decay of a moving average of each parameter, `<parameter>_average`, which
             begins with the parameter after the first step.
-        flat: one input `parameters` [P] in place of all parameters, as for `gradients`.
+        flat: one input `parameters` [P] in place of all parameters, as for `gradients`, and one
+            in place of their averages.
         memory: as for `whileback.gradient`.
 
     Raises:
@@ -119,10 +120,10 @@ def step(
         work.next |= made.emit(work.op, work.parameters)
     else:
         work.next |= accumulated(work, accumulate, made.kept, made.emit)
-    layout = flatten(work) if flat else []
+    layout, averages = flatten(work, updates.averages) if flat else ([], updates.averages)
     return work.finish(
         learning_rate=str(updates.rate.name),
-        averages={str(w.name): str(value.name) for w, value in updates.averages.items()},
+        averages={str(w.name): str(value.name) for w, value in averages.items()},
         accumulate=accumulate,
         flat=layout,
     )
