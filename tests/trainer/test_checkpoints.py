@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from safetensors.numpy import save_file
 from tests.trainer.models import data, trainer
 
 from whileback.errors import FormatError, TrainingError
-from whileback.trainer.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from whileback.trainer.checkpoints import (
+    Checkpoint,
+    _checksum,
+    read_checkpoint,
+    write_checkpoint,
+)
 
 STATE = {
     "a/b:0": np.arange(6, dtype="f").reshape(2, 3),
     "n": np.array(7),
     "empty": np.zeros((0, 2)),
     "flags": np.array([True, False]),
+    "half": np.array([1, 2], ir.DataType.BFLOAT16.numpy()),
     "transposed": np.arange(6.0).reshape(2, 3).T,
 }
 CHECKPOINT = Checkpoint(STATE, 3, "abc", {"epoch": 1, "sums": {"loss": 0.1 + 0.2}})
@@ -69,6 +79,65 @@ def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
         with pytest.raises(FormatError) as caught:
             read_checkpoint(tmp_path / name)
         assert str(caught.value) == f"'{tmp_path / name}': {text}"
+
+
+def write_by_hand(path: Path, metadata: str, kind: str = "F32") -> None:
+    """Write a file with one tensor, and metadata whose checksum is right."""
+    size = 16 if kind == "F32" else 4
+    entry = {"dtype": kind, "shape": [4], "data_offsets": [0, size]}
+    said = {"whileback.checkpoint": f"{zlib.crc32(metadata.encode())} {metadata}"}
+    header = json.dumps({"__metadata__": said, "w": entry}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
+
+
+SAID: dict[str, Any] = {
+    "averages": {},
+    "checksums": {"w": 1},
+    "position": {},
+    "signature": "",
+    "steps": 1,
+    "tensors": [],
+    "version": 1,
+}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "[" * 100000,
+        "7",
+        "[]",
+        "{}",
+        json.dumps(SAID | {"steps": "1"}),
+        json.dumps(SAID | {"more": 1}),
+        json.dumps({name: each for name, each in SAID.items() if name != "averages"}),
+    ],
+)
+def test_metadata_of_strangers(said: str, tmp_path: Path) -> None:
+    write_by_hand(tmp_path / "c", said)
+    with pytest.raises(FormatError) as caught:
+        read_checkpoint(tmp_path / "c")
+    assert str(caught.value) == (
+        f"'{tmp_path / 'c'}': has metadata that whileback has not written; name a checkpoint that "
+        "training has written"
+    )
+
+
+def test_other_files_of_strangers(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    checksum = {"w": _checksum(np.zeros(4, "f"))}
+    for said, kind, text in (
+        (SAID | {"version": 2}, "F32", "is of version 2, and this whileback reads 1; take the"),
+        (SAID, "F32", "is damaged in tensor 'w'; take another checkpoint"),
+        (SAID, "F8_E5M2", "has a tensor of a type that no step keeps ("),
+        (SAID | {"checksums": checksum, "tensors": ["v"]}, "F32", "has metadata that whileback"),
+        (SAID | {"checksums": checksum, "averages": {"w": []}}, "F32", "has metadata that whil"),
+    ):
+        write_by_hand(path, json.dumps(said), kind)
+        with pytest.raises(FormatError) as caught:
+            read_checkpoint(path)
+        assert str(caught.value).startswith(f"'{path}': {text}")
 
 
 def test_checkpoints_of_other_steps(tmp_path: Path) -> None:

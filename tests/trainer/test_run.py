@@ -43,6 +43,14 @@ def same(folder: Path, other: Path) -> None:
         assert (folder / name).read_bytes() == (other / name).read_bytes()
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run that nothing has ended."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    run(folder).fit()
+    return folder
+
+
 class StoppedError(Exception):
     """Ends a run as if it was killed."""
 
@@ -73,12 +81,11 @@ def test_what_a_run_leaves(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 3, 6, 7, 8, 20])
-def test_a_run_that_was_ended_goes_on(step: int, tmp_path: Path) -> None:
-    run(tmp_path / "whole").fit()
+def test_a_run_that_was_ended_goes_on(step: int, tmp_path: Path, whole: Path) -> None:
     with pytest.raises(StoppedError):
         run(tmp_path / "ended", on_step=stop_after(step)).fit()
     run(tmp_path / "ended").fit(resume=True)
-    same(tmp_path / "ended", tmp_path / "whole")
+    same(tmp_path / "ended", whole)
     assert run(tmp_path / "ended").fit(resume=True).steps == 21
 
 
@@ -98,16 +105,14 @@ def test_batches_as_they_come(tmp_path: Path) -> None:
     same(tmp_path / "ended", tmp_path / "whole")
 
 
-def test_more_epochs_later(tmp_path: Path) -> None:
-    run(tmp_path / "whole", 4).fit()
+def test_more_epochs_later(tmp_path: Path, whole: Path) -> None:
     run(tmp_path / "longer", 2).fit()
-    run(tmp_path / "longer", 4).fit(resume=True)
-    same(tmp_path / "longer", tmp_path / "whole")
+    run(tmp_path / "longer", 3).fit(resume=True)
+    same(tmp_path / "longer", whole)
 
 
 @pytest.mark.parametrize("step", [5, 7, 21])
-def test_ctrl_c_ends_the_step(step: int, tmp_path: Path) -> None:
-    run(tmp_path / "whole").fit()
+def test_ctrl_c_ends_the_step(step: int, tmp_path: Path, whole: Path) -> None:
 
     def press(moment: training.Moment) -> None:
         if moment.step == step:
@@ -118,7 +123,7 @@ def test_ctrl_c_ends_the_step(step: int, tmp_path: Path) -> None:
     assert read_checkpoint(tmp_path / "ended" / LAST).steps == step
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     run(tmp_path / "ended").fit(resume=True)
-    same(tmp_path / "ended", tmp_path / "whole")
+    same(tmp_path / "ended", whole)
 
 
 def test_a_run_that_is_killed(tmp_path: Path) -> None:
@@ -251,6 +256,19 @@ def test_errors(tmp_path: Path) -> None:
             call()
         assert str(caught.value) == text
     assert (folder / LOG).read_bytes() == log[:-1]
+
+
+def test_a_checkpoint_of_no_run(tmp_path: Path) -> None:
+    one = run(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    for position in ({}, {"epoch": 1}, {"epoch": "1"}):
+        one.trainer.save(tmp_path / "run" / LAST, position, overwrite=True)
+        with pytest.raises(FormatError) as caught:
+            one.fit(resume=True)
+        assert str(caught.value) == (
+            f"'{tmp_path / 'run' / LAST}' is a checkpoint, but of no run. Begin a run in another "
+            "folder, or go on by hand with Trainer.restore()."
+        )
 
 
 def test_a_generator_serves_one_epoch(tmp_path: Path) -> None:

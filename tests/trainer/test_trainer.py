@@ -18,13 +18,15 @@ def part(rows: slice) -> Arrays:
     return {name: array[rows] for name, array in data().items()}
 
 
-@pytest.mark.parametrize(("engine", "optimizer"), [("onnxruntime", "adam"), ("xla", "adagrad")])
+@pytest.mark.parametrize(("engine", "optimizer"), [("onnxruntime", "adam"), ("xla", "sgd")])
 def test_the_steps_are_those_of_the_model(engine: str, optimizer: str) -> None:
     one = training.step(model(), "cross-entropy", optimizer)
     f, following = whileback.compile(one, engine), whileback.names(one)
     trained = training.Trainer(one, engine)
     kept = trained.state()
-    for rows in (slice(0, 20), slice(20, 40), slice(40, 50), slice(0, 20)):
+    # Each other size is another program on XLA; `test_carrying` has these.
+    last = slice(40, 50) if engine == "onnxruntime" else slice(30, 50)
+    for rows in (slice(0, 20), slice(20, 40), last, slice(0, 20)):
         out = f(kept, **part(rows), learning_rate=0.1)
         kept = {name: out[new] for name, new in following.items()}
         assert trained.step(part(rows), learning_rate=0.1) == {"loss": float(out["loss"])}

@@ -32,8 +32,10 @@ _TYPES = {
     "signature": str,
     "steps": int,
     "tensors": list,
-    "version": int,
 }
+_FOREIGN = (
+    "has metadata that whileback has not written; name a checkpoint that training has written"
+)
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except safetensors.SafetensorError as error:
             raise FormatError(f"is no checkpoint, or damaged or truncated ({error})") from error
-        _check(state, said["checksums"])
-    del said["version"], said["checksums"]
-    return Checkpoint(state=state, **said)
+        except (AttributeError, TypeError) as error:
+            raise FormatError(f"has a tensor of a type that no step keeps ({error})") from error
+        _check(state, said.pop("checksums"))
+        checkpoint = Checkpoint(state=state, **said)
+        _check_names(checkpoint)
+    return checkpoint
 
 
 def _said(metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -130,19 +135,19 @@ def _said(metadata: Mapping[str, str]) -> dict[str, Any]:
     checksum, _, text = metadata[_KEY].partition(" ")
     if checksum != str(zlib.crc32(text.encode())):
         raise FormatError("is damaged: its metadata has another checksum; take another checkpoint")
-    said = json.loads(text)
-    if not isinstance(said, dict) or not isinstance(said.get("version"), int):
-        raise FormatError("is no checkpoint of whileback: its metadata tells of no version")
-    if said["version"] != _VERSION:
+    try:
+        said = json.loads(text)
+        version = said.pop("version")
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        raise FormatError(_FOREIGN) from None
+    if version != _VERSION:
         raise FormatError(
-            f"is of version {said['version']}, and this whileback reads {_VERSION}; "
-            "take the whileback that has written it"
+            f"is of version {version!r}, and this whileback reads {_VERSION}; take the whileback "
+            "that has written it"
         )
     if {name: type(each) for name, each in said.items()} != _TYPES:
-        raise FormatError(
-            f"is no checkpoint of whileback: its metadata are not {', '.join(_TYPES)}"
-        )
-    return said
+        raise FormatError(_FOREIGN)
+    return dict(said)
 
 
 def _check(state: Mapping[str, np.ndarray], checksums: Mapping[str, int]) -> None:
@@ -152,10 +157,17 @@ def _check(state: Mapping[str, np.ndarray], checksums: Mapping[str, int]) -> Non
             raise FormatError(f"is damaged in tensor {name!r}; take another checkpoint")
 
 
+def _check_names(checkpoint: Checkpoint) -> None:
+    """Refuse a file that speaks of tensors that it does not have."""
+    spoken = [*checkpoint.tensors, *checkpoint.averages.values()]
+    if any(not isinstance(name, str) or name not in checkpoint.state for name in spoken):
+        raise FormatError(_FOREIGN)
+
+
 def _checksum(array: np.ndarray) -> int:
     """Return a checksum of what an array holds, its type and shape included."""
     kind = zlib.crc32(f"{array.dtype.name}{array.shape}".encode())
-    return zlib.crc32(np.asarray(array, order="C").data.cast("B") if array.size else b"", kind)
+    return zlib.crc32(np.asarray(array, order="C").reshape(-1).view(np.uint8).data, kind)
 
 
 def _safetensors() -> ModuleType:

@@ -182,7 +182,12 @@ class Run:
 
     def _restore(self, last: Path) -> None:
         position = dict(self.trainer.restore(last))
-        begun, now = position.pop("order", {}), self._order()
+        if not _is_of_a_run(position):
+            raise FormatError(
+                f"'{last}' is a checkpoint, but of no run. Begin a run in another folder, or go on "
+                "by hand with Trainer.restore()."
+            )
+        begun, now = position.pop("order"), self._order()
         for name in now:
             if begun.get(name) != now[name]:
                 raise ArgumentError(
@@ -281,3 +286,10 @@ class Run:
         if self._interrupt.came:
             self._save(LAST)
             raise KeyboardInterrupt
+
+
+def _is_of_a_run(position: Mapping[str, Any]) -> bool:
+    """Tell whether a position is what a run has written."""
+    kinds = {name: type(value) for name, value in position.items()}
+    own = {name: type(value) for name, value in asdict(_Place()).items()} | {"order": dict}
+    return kinds in (own, own | {"best": float})
