@@ -98,13 +98,13 @@ def test_known_answers(counter: list[int], key: list[int], expected: str) -> Non
     """The known answers of philox4x32 with 10 rounds, of Random123, file kat_vectors."""
     graph = ir.Graph([], [], nodes=[], opset_imports={"": 21}, name="g")
     op = Builder(graph, Names([]), Shapes(graph.opset_imports))
-    words = [ir.val(name, ir.DataType.UINT64, [2, 1]) for name in ("even", "odd", "key")]
+    words = [ir.val(name, ir.DataType.UINT64, [2, 1, 1]) for name in ("even", "odd", "key")]
     graph.inputs.extend(words)
     graph.outputs.extend(philox(op, *words[:2], round_keys(op, words[2])))
     given = {"even": counter[::2], "odd": counter[1::2], "key": key}
-    feeds = {name: np.array(data, np.uint64).reshape(2, 1) for name, data in given.items()}
+    feeds = {name: np.array(data, np.uint64).reshape(2, 1, 1) for name, data in given.items()}
     even, odd = compile(ir.Model(graph, ir_version=10))(feeds).values()
-    found = np.stack([even[:, 0], odd[:, 0]], axis=1).ravel()
+    found = np.stack([even.ravel(), odd.ravel()], axis=1).ravel()
     assert " ".join(f"{number:08x}" for number in found) == expected
 
 
@@ -124,17 +124,63 @@ def test_trips_drop_apart(inner: str) -> None:
     assert_independent([(code & (1 << bit)).astype(bool) for bit in range(12)], 0.7)
 
 
-def test_engines_agree() -> None:
-    pytest.importorskip("jax")
-    model, feeds = parse(TRIPS.replace("INNER", INNER["Scan"])), {"seed": -5, "calls": 7}
-    expected = slope(model, "onnxruntime", **feeds)
-    np.testing.assert_allclose(slope(model, "xla", **feeds), expected, rtol=1e-6)
-
-
 @pytest.mark.parametrize("memory", ["recompute", "checkpoint"])
 def test_loops_that_run_again_draw_the_same(memory: Memory) -> None:
     model = parse(TRIPS.replace("INNER", INNER["Scan"]))
     np.testing.assert_allclose(slope(model, memory=memory), slope(model), rtol=1e-6)
+
+
+# What a loop carries, whose size only the run tells, as that by how much is dropped may.
+CARRIED = """(float[N,3] x, int64 n, bool go, float r) => (float[N,3] y) <float[3] w = {1, 2, 3}> {
+    y = Loop(n, START, x) <body = b (int64 i, bool c, float[N,3] u) => (bool d, float[N,3] v) {
+        d = Identity(AGAIN) a = Mul(u, w) s = Sin(a) v = Dropout(s RATIO) }> }"""
+# By what is changed, and by what is to be kept of the loop: whether each trip draws for itself.
+DRAWS: list[tuple[dict[str, str], Memory, bool]] = [
+    ({}, None, False),
+    ({}, "recompute", True),
+    ({"START": "go", "AGAIN": "go"}, None, True),
+    ({"RATIO": ", r"}, None, True),
+]
+
+
+def carried(START: str = '""', AGAIN: str = "c", RATIO: str = "") -> ir.Model:
+    names = {"START": START, "AGAIN": AGAIN, "RATIO": RATIO}
+    text = CARRIED
+    for name, value in names.items():
+        text = text.replace(name, value)
+    return parse(text)
+
+
+def draws_in_trips(one: ir.Model) -> bool:
+    loops = (node for node in one.graph if node.op_type == "Loop")
+    bodies = [node.attributes["body"].as_graph() for node in loops]
+    return any(node.op_type == "BitwiseXor" for body in bodies for node in walk(body))
+
+
+@pytest.mark.parametrize(("trips", "rows"), [(0, 2), (1, 0), (1, 3), (5, 4)])
+def test_masks_of_all_trips_at_once(trips: int, rows: int) -> None:
+    """They are those that trips draw one by one, which they do where that has to be."""
+    x = np.random.default_rng(0).normal(size=(rows, 3)).astype("f")
+    feeds = {"x": x, "n": trips, "label": x, "learning_rate": 0.1, "go": True, "r": 0.5}
+    outs = []
+    for changes, memory, inside in DRAWS:
+        one = step(carried(**changes), "mse", "sgd", dropout=True, memory=memory)
+        assert draws_in_trips(one) == inside
+        outs.append(compile(one)(feeds)["w_next"])
+    for out in outs[1:]:
+        np.testing.assert_allclose(out, outs[0], rtol=1e-5)
+
+
+def test_engines_agree() -> None:
+    pytest.importorskip("jax")
+    one = step(carried(), "mse", "sgd", dropout=0.3)
+    x = np.random.default_rng(0).normal(size=(20, 3)).astype("f")
+    feeds = {"x": x, "n": 3, "label": x, "learning_rate": 0.1, "go": True, "r": 0.5}
+    feeds |= {"seed": -5, "calls": 7}
+    found, expected = (
+        compile(one, engine=each)(feeds)["w_next"] for each in ("xla", "onnxruntime")
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_a_seed_repeats_a_run() -> None:

@@ -66,7 +66,7 @@ def differentiated(
         quantized_masters(op, lambda name: patterns is None or bool(fitted(patterns, [name])))
     held = tensors_held(base.graph)
     set_dropout(op, dropout)
-    randomness = draw_by_counting(op)
+    randomness = draw_by_counting(op, ahead=memory is None)
     if precision is not None:
         narrow(op, precision.type)
     statistics = train_statistics(op)

@@ -20,9 +20,13 @@ _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _LARGEST = 0xFFFFFFFF
 
 
-def word(op: Builder, data: int | Sequence[Sequence[int]]) -> ir.Value:
-    """Return a constant UINT64, the type in which two words of 32 bits can be multiplied."""
-    return op.constant(np.array(data, np.uint64))
+def word(op: Builder, *data: int) -> ir.Value:
+    """Return a constant UINT64, the type in which two words of 32 bits can be multiplied.
+
+    Several are UINT64[k,1,1].
+    """
+    numbers = np.array(data, np.uint64)
+    return op.constant(numbers.reshape(() if len(data) == 1 else (-1, 1, 1)))
 
 
 def low_word(op: Builder, value: ir.Value) -> ir.Value:
@@ -36,10 +40,9 @@ def high_word(op: Builder, value: ir.Value) -> ir.Value:
 
 
 def round_keys(op: Builder, key: ir.Value) -> Sequence[ir.Value]:
-    """Return the key of each round, UINT64[2,1], for a key UINT64[2,1] of two words."""
-    steps = [[number * step] for number in range(ROUNDS) for step in _KEY_STEPS]
-    first = op.Tile(key, [ROUNDS, 1])
-    keys = low_word(op, op.Add(first, word(op, steps)))
+    """Return the key of each round, UINT64[2,1,1], for a key UINT64[2,1,1] of two words."""
+    steps = [number * step for number in range(ROUNDS) for step in _KEY_STEPS]
+    keys = low_word(op, op.Add(op.Tile(key, [ROUNDS, 1, 1]), word(op, *steps)))
     return op.emit("Split", [keys], {"axis": 0, "num_outputs": ROUNDS}, outputs=ROUNDS)
 
 
@@ -50,13 +53,13 @@ def philox(
 
     Args:
         op: emits six operators for each round.
-        even: words 0 and 2 of each counter, UINT64[2,N], as all words below 2³².
-        odd: words 1 and 3, UINT64[2,N] or broadcast to that.
+        even: words 0 and 2 of each counter, UINT64[2,T,N], as all words below 2³².
+        odd: words 1 and 3, UINT64[2,T,N] or broadcast to that.
         keys: of the rounds.
 
-    Returns: words 0 and 2, and words 1 and 3, UINT64[2,N], independent and uniform.
+    Returns: words 0 and 2, and words 1 and 3, UINT64[2,T,N], independent and uniform.
     """
-    factors = word(op, [[factor] for factor in _FACTORS])
+    factors = word(op, *_FACTORS)
     for key in keys:
         crossed = op.Gather(op.Mul(even, factors), [1, 0], axis=0)
         even = op.BitwiseXor(op.BitwiseXor(high_word(op, crossed), odd), key)

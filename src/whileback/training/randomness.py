@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError
+from whileback.gradient.memory.counting import count_ahead
+from whileback.gradient.rules.controlflow.trips import runs_to_the_limit
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import discard
+from whileback.graph.dims import same_dim
 from whileback.graph.loops import More, extend_loop
 from whileback.graph.moving import put_first, taken_out
 from whileback.graph.randomness import draws, may_draw
-from whileback.graph.scopes import is_loop, is_standard, loop_view, subgraphs, walk
+from whileback.graph.scopes import (
+    LoopView,
+    is_loop,
+    is_standard,
+    loop_view,
+    operands,
+    subgraphs,
+    walk,
+)
 from whileback.training.defaults import default
-from whileback.training.draws import Source, draw
+from whileback.training.draws import Source, draw, draw_mask, known_ratio
 from whileback.training.parameters import fitting
 from whileback.training.philox import high_word, low_word, round_keys, word
 
@@ -83,73 +94,153 @@ def _set(op: Builder, node: ir.Node, ratio: bool | float) -> None:
     node.replace_input_with(2, op.constant(np.array(bool(ratio))))
 
 
-def draw_by_counting(op: Builder) -> Randomness | None:
+def draw_by_counting(op: Builder, ahead: bool = False) -> Randomness | None:
     """Let all nodes of a graph that draw, at any depth, draw by counting; None if there are none.
 
-    `seed` and `calls` become inputs of the graph, both with 0 as their default.
+    `seed` and `calls` become inputs of the graph, both with 0 as their default. With `ahead`, the
+    masks of all trips of a loop are made at once before it, where that can be.
     """
     if not any(draws(node) for node in op.graph):
         return None
     randomness = Randomness(*(default(op, name, np.array(0)) for name in ("seed", "calls")))
     start = op.inside("start")
-    seed = start.Cast(start.Reshape(randomness.seed, [1, 1]), to=int(ir.DataType.UINT64))
+    seed, calls = (
+        start.Cast(start.Reshape(value, [1, 1, 1]), to=int(ir.DataType.UINT64))
+        for value in (randomness.seed, randomness.calls)
+    )
     keys = round_keys(start, start.Concat(low_word(start, seed), high_word(start, seed), axis=0))
-    calls = start.Cast(start.Reshape(randomness.calls, [1, 1]), to=int(ir.DataType.UINT64))
-    source = Source(keys, low_word(start, calls), word(start, [[0]]))
-    _replace(op, source, 1, count())
+    call = start.Mul(low_word(start, calls), word(start, 1, 0))
+    place = op.constant(np.zeros((1, 1), np.uint64))
+    _Replacement(ahead).in_graph(op, Source(keys, call, place), 1)
     put_first(op.graph, taken_out(start.graph))
     return randomness
 
 
-def _replace(op: Builder, source: Source, weight: int, numbers: count[int]) -> None:
-    """Replace the nodes of a graph.
+@dataclass(frozen=True)
+class _Loop:
+    """A loop that makes as many trips as is known before it.
 
-    Args:
-        op: for the graph.
-        source: its place says in which trips of the loops around the graph this is.
-        weight: what the number of a node counts in its place.
-        numbers: of nodes.
+    Attributes:
+        before: emits before the loop.
+        source: of all its trips.
+        trip: the number of the trip, inside.
+        read: what the loop reads.
     """
-    for node in [each for each in op.graph if draws(each)]:
-        op.origin, op.role = node, "draw"
-        if is_loop(node):
-            _replace_in_loop(op, node, source, weight, numbers)
-        elif subgraphs(node):
-            for inner in subgraphs(node):
-                _replace(op.within(inner), source, weight, numbers)
-        else:
-            _replace_node(op, node, source, next(numbers) * weight % 2**64)
+
+    before: Builder
+    source: Source
+    trip: ir.Value
+    read: list[ir.Value]
+
+    def mask(self, node: ir.Node, number: int) -> ir.Value | None:
+        """Return a stack of the masks of a `Dropout`; None where that is unknown before."""
+        X, ratio = [*node.inputs, None][:2]
+        if X is None or not is_standard(node, "Dropout") or known_ratio(ratio) is None:
+            return None
+        shape = self._shape(X)
+        if shape is None:
+            return None
+        return draw_mask(self.before, ratio, shape, self.source.at(self.before, number))
+
+    def _shape(self, X: ir.Value) -> ir.Value | None:
+        """Return a shape INT64[rank] that is the same in all trips, as it is before the loop."""
+        if X.shape is None:
+            return None
+        sizes = [self._size(dim) for dim in X.shape]
+        known = [size for size in sizes if size is not None]
+        if len(known) < len(sizes):
+            return None
+        return self.before.Concat(*known, axis=0) if known else self.before.value(np.zeros(0, int))
+
+    def _size(self, dim: int | ir.SymbolicDim) -> ir.Value | None:
+        if isinstance(dim, int):
+            return self.before.value([dim])
+        for value in self.read:
+            for axis, other in enumerate(value.shape or ()):
+                if same_dim(dim, other):
+                    return self.before.dim(value, axis)
+        return None
 
 
-def _replace_in_loop(
-    op: Builder, node: ir.Node, source: Source, weight: int, numbers: count[int]
-) -> None:
-    body = node.attributes["body"].as_graph()
-    trip = _trip(op, node)
-    start = op.inside("start")
-    number = start.Cast(start.Reshape(trip, [1, 1]), to=int(ir.DataType.UINT64))
-    place = start.Add(start.Mul(source.place, word(start, _BASE)), number)
-    inner = Source(source.keys, source.call, place)
-    _replace(op.within(body), inner, weight * _BASE % 2**64, numbers)
-    put_first(body, taken_out(start.graph))
+class _Replacement:
+    """Replaces nodes that draw, each of which has a number."""
+
+    def __init__(self, ahead: bool) -> None:
+        self.ahead, self.numbers = ahead, count()
+
+    def in_graph(self, op: Builder, source: Source, weight: int, loop: _Loop | None = None) -> None:
+        """Replace the nodes of a graph.
+
+        Args:
+            op: for the graph.
+            source: its place says in which trips of the loops around the graph this is.
+            weight: what the number of a node counts in its place.
+            loop: whose body this is.
+        """
+        for node in [each for each in op.graph if draws(each)]:
+            op.origin, op.role = node, "draw"
+            if is_loop(node):
+                self._in_loop(op, node, source, weight)
+            elif subgraphs(node):
+                for inner in subgraphs(node):
+                    self.in_graph(op.within(inner), source, weight)
+            else:
+                number = next(self.numbers) * weight % 2**64
+                mask = None if loop is None else loop.mask(node, number)
+                row = None if loop is None or mask is None else (mask, loop.trip)
+                _replace(op, node, source, number, row)
+
+    def _in_loop(self, op: Builder, node: ir.Node, source: Source, weight: int) -> None:
+        trip, node = _with_trip(op, node)
+        view = loop_view(node)
+        start, before = op.inside("start"), op.inside("before")
+        first = start.Mul(source.place, word(start, _BASE))
+        number = start.Cast(start.Reshape(trip, [1, 1]), to=int(ir.DataType.UINT64))
+        inner = replace(source, place=start.Add(first, number))
+        loop = _loop(before, view, source, trip) if self.ahead else None
+        self.in_graph(op.within(view.body), inner, weight * _BASE % 2**64, loop)
+        put_first(view.body, taken_out(start.graph))
+        assert node.graph is not None
+        node.graph.insert_before(node, taken_out(before.graph))
 
 
-def _trip(op: Builder, node: ir.Node) -> ir.Value:
-    """Return the number of the trip inside of a loop; a `Scan` is made to carry it."""
+def _loop(before: Builder, view: LoopView, source: Source, trip: ir.Value) -> _Loop | None:
+    """Return a loop if its trips are counted before it, without running it."""
+    if not view.scan_inputs and (view.limit is None or not runs_to_the_limit(view)):
+        return None
+    count = count_ahead(before, view)
+    numbers = before.Cast(before.arange(count), to=int(ir.DataType.UINT64))
+    first = before.Mul(source.place, word(before, _BASE))
+    place = before.Add(first, before.Unsqueeze(numbers, [1]))
+    read = [value for value in operands(view.node) if value is not None]
+    return _Loop(before, replace(source, place=place, trips=count), trip, read)
+
+
+def _with_trip(op: Builder, node: ir.Node) -> tuple[ir.Value, ir.Node]:
+    """Return the number of the trip in a loop, and the loop: a `Scan` is made to carry it."""
     view = loop_view(node)
     if view.trip is not None:
-        return view.trip
+        return view.trip, node
     trip = op.new_scalar("trip", ir.DataType.INT64)
     following = op.within(view.body).Add(trip, 1)
     _, (last,) = extend_loop(view, More(carried=[(op.constant(0), trip, following)]))
     last.name, last.type, last.shape = op.names.fresh("trips"), trip.type, trip.shape
-    return trip
+    extended = last.producer()
+    assert extended is not None
+    return trip, extended
 
 
-def _replace_node(op: Builder, node: ir.Node, source: Source, number: int) -> None:
+def _replace(
+    op: Builder,
+    node: ir.Node,
+    source: Source,
+    number: int,
+    row: tuple[ir.Value, ir.Value] | None,
+) -> None:
+    """Replace a node; of a `Dropout` in a loop, a stack may have the mask."""
     inside = op.inside("draw")
-    place = inside.Add(source.place, word(inside, [[number]]))
-    drawn = draw(inside, node, Source(source.keys, source.call, place))
+    mask = None if row is None else inside.Gather(*row)
+    drawn = draw(inside, node, source if row else source.at(inside, number), mask)
     op.graph.insert_before(node, taken_out(inside.graph))
     for old, new in zip(node.outputs, drawn, strict=False):
         new.name, old.name = old.name, None
