@@ -354,20 +354,59 @@ KINDS = {
         reads(lambda p, i: p[-2], append),
         "Sequence",
     ),
+    "the middle element is read": Kind(
+        "sequence",
+        "n = SequenceLength(p) k = Div(n, s2) l = SequenceAt(p, k)"
+        + OF_L
+        + "q = SequenceInsert(p, t)",
+        reads(lambda p, i: p[len(p) // 2], append),
+        "Sequence",
+    ),
+    "a sequence is joined": Kind(
+        "sequence",
+        "j = ConcatFromSequence<axis = 0>(p) l = ReduceMean(j, zero)"
+        + OF_L
+        + "q = SequenceInsert(p, t)",
+        reads(lambda p, i: np.mean(p, axis=0), lambda p, t, i: joined(p, t)),
+        "Sequence",
+        reads_all=True,
+    ),
+    "a sequence is joined the other way": Kind(
+        "sequence",
+        """j = ConcatFromSequence<axis = 1>(p)
+        k = ConcatFromSequence<axis = -1, new_axis = 1>(p) l0 = ReduceMean<keepdims = 0>(k, minus)
+        j1 = ReduceMean(j, one) l = Mul(l0, j1)"""
+        + OF_L
+        + "q = SequenceInsert(p, t, s0)",
+        reads(lambda p, i: p.mean(axis=0) * p.mean(), lambda p, t, i: joined(t, p)),
+        "Sequence",
+        reads_all=True,
+    ),
+    "a stack": Kind(
+        "sequence",
+        "l = SequenceAt(p, last) r = SequenceErase(p)"
+        + OF_L
+        + "r1 = SequenceInsert(r, t) q = SequenceInsert(r1, s)",
+        lambda p, s, a, i: ([*p[:-1], of_l(p[-1], s, a), s], of_l(p[-1], s, a)),
+        "Sequence",
+    ),
     "a queue": Kind(
         "sequence",
         "l = SequenceAt(p, s0) r = SequenceErase(p, s0)" + OF_L + "q = SequenceInsert(r, t)",
         reads(lambda p, i: p[0], lambda p, t, i: [*p[1:], t]),
+        "Sequence",
     ),
     "the last element is taken": Kind(
         "list",
         "l = SequenceAt(p, last)" + OF_L + "q = SequenceErase(p)",
         reads(lambda p, i: p[-1], lambda p, t, i: p[:-1]),
+        "Sequence",
     ),
     "the first element is taken": Kind(
         "list",
         "l = SequenceAt(p, s0)" + OF_L + "q = SequenceErase(p, s0)",
         reads(lambda p, i: p[0], lambda p, t, i: p[1:]),
+        "Sequence",
     ),
     "written": Kind("buffer", OWN + ROW_I, grows(lambda p, s, t, i: write(p, t, i)), "ScatterND"),
     "the row before is read": Kind(

@@ -18,7 +18,7 @@ from whileback.graph.moving import taken_out
 from whileback.graph.scopes import captures, is_standard, loop_view, walk
 from whileback.graph.shapes import rank, static_shape
 
-__all__ = ["read_as_tensors"]
+__all__ = ["FLOATS", "joined", "read_as_tensors"]
 
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 
@@ -33,6 +33,19 @@ def read_as_tensors(op: Builder, loops: Sequence[ir.Node]) -> None:
             nodes = [each for each in walk(body) if _reads(each, value)]
             if nodes and is_sequence(value) and _is_alike(value):
                 _read_rows(op, node, value, nodes)
+
+
+def joined(op: Builder, sequence: ir.Value, dims: Sequence[int]) -> ir.Value:
+    """Return the elements of a sequence, which may be empty, as rows of a tensor."""
+    assert sequence.dtype is not None
+    nothing = np.zeros((0, *dims), sequence.dtype.numpy())
+    (rows,) = op.either(
+        op.Greater(op.SequenceLength(sequence), 0),
+        lambda inside: [inside.ConcatFromSequence(sequence, axis=0, new_axis=1)],
+        lambda inside: [inside.constant(nothing)],
+    )
+    rows.shape = ir.Shape([op.shapes.new_dim(), *dims])
+    return rows
 
 
 def _reads(node: ir.Node, value: ir.Value) -> bool:
@@ -51,14 +64,8 @@ def _read_rows(op: Builder, loop: ir.Node, sequence: ir.Value, nodes: Sequence[i
     """Join a sequence, which may be empty, and let nodes in a loop read rows of that."""
     apart = op.inside("rows")
     apart.origin, apart.role = loop, "rows"
-    assert sequence.dtype is not None and isinstance(loop.graph, ir.Graph)
-    nothing = np.zeros((0, *(static_shape(sequence) or ())), sequence.dtype.numpy())
-    (rows,) = apart.either(
-        apart.Greater(apart.SequenceLength(sequence), 0),
-        lambda inside: [inside.ConcatFromSequence(sequence, axis=0, new_axis=1)],
-        lambda inside: [inside.constant(nothing)],
-    )
-    rows.shape = ir.Shape([op.shapes.new_dim(), *nothing.shape[1:]])
+    assert isinstance(loop.graph, ir.Graph)
+    rows = joined(apart, sequence, static_shape(sequence) or ())
     loop.graph.insert_before(loop, taken_out(apart.graph))
     for node in nodes:
         inside = op.inside("row")

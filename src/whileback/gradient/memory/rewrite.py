@@ -19,6 +19,7 @@ from whileback.gradient.memory.lists import read_as_tensors
 from whileback.gradient.memory.marking import ImplicitLoops, mark_implicit
 from whileback.gradient.memory.naming import by_loop
 from whileback.gradient.memory.segments import emit_segments
+from whileback.gradient.memory.sequences import carry_as_tensors
 from whileback.gradient.memory.strategies import Memory, Strategy, known_trips, plan
 from whileback.gradient.memory.truncation import Truncate, Truncated, check_truncation
 from whileback.gradient.memory.unchanged import capture_unchanged
@@ -64,7 +65,7 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
     cuts = _given(every, loops, said.truncate, "truncate")
     # Of a truncated loop the gradient tells what is carried, and how.
     whole = [node for node in reversed(loops) if node not in cuts]
-    renewed = {node: carry_rows(op, node) for node in whole}
+    renewed = {node: carry_as_tensors(op, carry_rows(op, node)) for node in whole}
     loops = [renewed.get(node, node) for node in loops]
     strategies = {renewed.get(node, node): meant for node, meant in strategies.items()}
     capture_unchanged(op, loops)
