@@ -12,7 +12,7 @@ import pytest
 from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
-from whileback.errors import ArgumentError
+from whileback.errors import ArgumentError, EngineError
 from whileback.graph.builder import Builder
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
@@ -257,6 +257,25 @@ def test_labels_of_two_axes(name: str) -> None:
     value, slope = one_step_of(plain, CASES[name][0], DATA["x"], DATA["y"].reshape(2, 3))
     np.testing.assert_allclose(value, DATA[f"{name}.value"], rtol=1e-9)
     np.testing.assert_allclose(slope, DATA[f"{name}.slope"], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["cross-entropy-ignore", "cross-entropy-all"])
+def test_a_number_below_0_is_ignored(name: str) -> None:
+    smoothing = 0.1 if name.endswith("all") else 0.0
+    loss = cross_entropy(class_weights=WEIGHTS, ignore_index=-100, label_smoothing=smoothing)
+    labels = np.where(DATA["y"] == 1, -100, DATA["y"])
+    value, slope = one_step_of(model(), loss, DATA["x"], labels)
+    np.testing.assert_allclose(value, DATA[f"{name}.value"], rtol=1e-9)
+    np.testing.assert_allclose(slope, DATA[f"{name}.slope"], atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", [cross_entropy(), nll(), cross_entropy(ignore_index=-100)])
+@pytest.mark.parametrize("number", [-1, -4, 4])
+def test_numbers_that_no_class_has(loss: Loss, number: int) -> None:
+    """Those below 0 do not count from the last class."""
+    f = compile(step(model("z = LogSoftmax(a)"), loss, "sgd"))
+    with pytest.raises(EngineError, match="Out of range value in index"):
+        f(x=DATA["x"], label=np.array([0, 1, number, 3, 2, 1]), learning_rate=1.0)
 
 
 def test_an_output_of_unknown_rank() -> None:

@@ -108,6 +108,7 @@ def cross_entropy(
 
     def compute(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
         weights = _class_weights(op, class_weights, X)
+        Y = _from_0(op, Y, ignore_index)
         options = {"ignore_index": ignore_index, "reduction": reduction}
         if not label_smoothing:
             return op.SoftmaxCrossEntropyLoss(X, Y, weights, **options)
@@ -166,6 +167,7 @@ def nll(
 
     def compute(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
         weights = _class_weights(op, class_weights, X)
+        Y = _from_0(op, Y, ignore_index)
         return op.NegativeLogLikelihoodLoss(
             X, Y, weights, ignore_index=ignore_index, reduction=reduction
         )
@@ -320,6 +322,19 @@ def _reduce(op: Builder, each: ir.Value, reduction: str) -> ir.Value:
 
 def _class_weights(op: Builder, weights: Sequence[float] | None, like: ir.Value) -> ir.Value | None:
     return None if weights is None else op.constant(np.asarray(weights), like.dtype)
+
+
+def _from_0(op: Builder, Y: ir.Value, ignore_index: int | None) -> ir.Value:
+    """Return labels of which those below 0 are too large, but for the one that is ignored.
+
+    Else these would count classes from the end. Too large ones are refused when it runs.
+    """
+    assert Y.dtype is not None
+    largest = op.constant(np.iinfo(Y.dtype.numpy()).max, Y.dtype)
+    positive = op.BitwiseAnd(Y, largest)
+    if ignore_index is None or ignore_index >= 0:
+        return positive
+    return op.Where(op.Equal(Y, op.constant(ignore_index, Y.dtype)), Y, positive)
 
 
 def _check(reduction: str, *known: str) -> None:
