@@ -67,6 +67,8 @@ class Optimizer:
         decoupled: whether decay is taken off the parameter, rate·λ·w, or is added to the
             gradient, g + λ·w.
         needs_number: whether `update` reads the number of the step.
+
+    Raises: ArgumentError for a weight decay below 0.
     """
 
     name: str
@@ -76,6 +78,10 @@ class Optimizer:
     weight_decay: float = 0.0
     decoupled: bool = False
     needs_number: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a weight decay that is none."""
+        check_range(self.name, "weight_decay", self.weight_decay, math.inf)
 
     def apply(
         self, op: Builder, w: ir.Value, g: ir.Value, state: State, clock: Clock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,6 +15,7 @@ from whileback.training.optimizers.base import (
     Shape,
     State,
     check_betas,
+    check_range,
     of_its_shape,
     running_mean,
 )
@@ -35,7 +37,7 @@ def adam(
     Weight decay is added to the gradient; for the decoupled one see `adamw`. With `amsgrad`, the
     largest v so far is taken for v.
 
-    Raises: ArgumentError for betas outside of 0 ≤ β < 1.
+    Raises: ArgumentError for betas outside of 0 ≤ β < 1, and for ε < 0.
 
     Source: Kingma and Ba, Adam: a method for stochastic optimization, arXiv:1412.6980; amsgrad:
     Reddi, Kale and Kumar, On the convergence of Adam and beyond, arXiv:1904.09237.
@@ -51,7 +53,7 @@ def adamw(
 ) -> Optimizer:
     """Return Adam with decoupled weight decay: rate·λ·w is taken off w.
 
-    Raises: ArgumentError for betas outside of 0 ≤ β < 1.
+    Raises: ArgumentError for betas outside of 0 ≤ β < 1, and for ε < 0.
 
     Source: Loshchilov and Hutter, Decoupled weight decay regularization, arXiv:1711.05101.
     """
@@ -62,6 +64,7 @@ def _adam(
     name: str, betas: Betas, eps: float, weight_decay: float, amsgrad: bool, decoupled: bool
 ) -> Optimizer:
     check_betas(name, betas)
+    check_range(name, "eps", eps, math.inf)
 
     def update(
         op: Builder, w: ir.Value, g: ir.Value, state: State, clock: Clock
@@ -97,11 +100,12 @@ def _root(op: Builder, v: ir.Value, spread: ir.Value, eps: float) -> ir.Value:
 def adamax(betas: Betas = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0) -> Optimizer:
     """Return Adamax: m is a running mean of g, u' = max(β₂·u, |g| + ε), w' = w - rate·m̂/u'.
 
-    Raises: ArgumentError for betas outside of 0 ≤ β < 1.
+    Raises: ArgumentError for betas outside of 0 ≤ β < 1, and for ε < 0.
 
     Source: Kingma and Ba, Adam: a method for stochastic optimization, arXiv:1412.6980, section 7.
     """
     check_betas("adamax", betas)
+    check_range("adamax", "eps", eps, math.inf)
 
     def update(
         op: Builder, w: ir.Value, g: ir.Value, state: State, clock: Clock
@@ -128,11 +132,12 @@ def nadam(
 
     Keeps: besides `mean` and `square`, the number `weight`, which is c.
 
-    Raises: ArgumentError for betas outside of 0 ≤ β < 1.
+    Raises: ArgumentError for betas outside of 0 ≤ β < 1, and for ε < 0.
 
     Source: Dozat, Incorporating Nesterov momentum into Adam, 2016; as PyTorch has it.
     """
     check_betas("nadam", betas)
+    check_range("nadam", "eps", eps, math.inf)
 
     def momentum(op: Builder, number: ir.Value) -> ir.Value:
         shrunk = op.Pow(op.constant(np.float64(0.96**momentum_decay)), number)
@@ -165,11 +170,12 @@ def radam(betas: Betas = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 
     ρ∞ = 2/(1 - β₂) - 1, ρ = ρ∞ - 2·t·β₂ᵗ/(1 - β₂ᵗ), and r² = (ρ - 4)·(ρ - 2)·ρ∞ /
     ((ρ∞ - 4)·(ρ∞ - 2)·ρ).
 
-    Raises: ArgumentError for betas outside of 0 ≤ β < 1.
+    Raises: ArgumentError for betas outside of 0 ≤ β < 1, and for ε < 0.
 
     Source: Liu et al., On the variance of the adaptive learning rate and beyond, arXiv:1908.03265.
     """
     check_betas("radam", betas)
+    check_range("radam", "eps", eps, math.inf)
     longest = 2 / (1 - betas[1]) - 1
 
     def update(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as ir
 
 from whileback.graph.builder import Builder
@@ -24,8 +26,12 @@ def adagrad(
 
     `initial` is what s begins with.
 
+    Raises: ArgumentError for a setting below 0.
+
     Source: Duchi, Hazan and Singer, Adaptive subgradient methods for online learning, 2011.
     """
+    for setting, value in {"rate_decay": rate_decay, "initial": initial, "eps": eps}.items():
+        check_range("adagrad", setting, value, math.inf)
 
     def update(
         op: Builder, w: ir.Value, g: ir.Value, state: State, clock: Clock
@@ -51,11 +57,12 @@ def adagrad(
 def adadelta(rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0) -> Optimizer:
     """Return Adadelta: s, d are running means of g², u²; u = √(d + ε)/√(s' + ε)·g, w' = w - rate·u.
 
-    Raises: ArgumentError for ρ outside of 0 ≤ ρ < 1.
+    Raises: ArgumentError for ρ outside of 0 ≤ ρ < 1, and for ε < 0.
 
     Source: Zeiler, Adadelta: an adaptive learning rate method, arXiv:1212.5701.
     """
     check_range("adadelta", "rho", rho, 1.0)
+    check_range("adadelta", "eps", eps, math.inf)
 
     def update(
         op: Builder, w: ir.Value, g: ir.Value, state: State, clock: Clock
@@ -82,10 +89,14 @@ def rmsprop(
     `centered` takes √(s - m²) for a running mean m of g; `momentum` carries
     b' = μ·b + g/(√s + ε), and w' = w - rate·b'.
 
+    Raises: ArgumentError for α outside of 0 ≤ α < 1, and for another setting below 0.
+
     Source: Hinton, Neural networks for machine learning, lecture 6e; centered: Graves,
     arXiv:1308.0850.
     """
     check_range("rmsprop", "alpha", alpha, 1.0)
+    check_range("rmsprop", "eps", eps, math.inf)
+    check_range("rmsprop", "momentum", momentum, math.inf)
     names = ["square", *["mean"][: int(centered)], *["momentum"][: int(momentum > 0)]]
 
     def update(
