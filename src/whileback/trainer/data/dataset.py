@@ -1,0 +1,152 @@
+"""`read_data`: examples of which every array fits an input of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from whileback.engines.arguments import Port
+from whileback.errors import ArgumentError, nearest
+from whileback.trainer.batches import Arrays
+from whileback.trainer.data.classes import require_classes
+from whileback.trainer.data.fitting import Fit, fit, fit_constant
+from whileback.trainer.data.sources import Source, Where, open_source
+from whileback.training.interface import interface
+
+__all__ = ["Dataset", "read_data"]
+
+Columns = Mapping[str, str | Sequence[str]]
+
+
+class Dataset(Arrays):
+    """Examples by input of a step; what has another type is converted when it is taken.
+
+    Attributes:
+        notes: sentences that say what is converted.
+        batch_size: the only size of a batch that the model takes, or None.
+    """
+
+    def __init__(self, fits: Mapping[str, Fit], constants: Mapping[str, np.ndarray]) -> None:
+        super().__init__({name: each.array for name, each in fits.items()})
+        self._fits, self._constants = fits, constants
+        self.notes = [each.note for each in fits.values() if each.note]
+        sizes = (each.batch for each in fits.values())
+        self.batch_size = next((size for size in sizes if size is not None), None)
+
+    def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """Return some rows of every array, and what is the same in every batch."""
+        rows = super().take(indices)
+        return {n: self._fits[n].converted(rows[n]) for n in rows} | dict(self._constants)
+
+
+def read_data(
+    where: Where, step: ir.Model, columns: Columns | None = None, **constants: Any
+) -> Dataset:
+    """Return the examples of a file or a folder, checked against the inputs of a step.
+
+    An array goes to the input of its name, one row for each example; others are not read. Arrays
+    of .npy and uncompressed .npz files stay on the disk, and so do most of .arrow files.
+
+    Args:
+        where: an .npz file, a .parquet, .arrow, .feather or .csv file (with the package pyarrow),
+            a folder of .npy files, several such paths, or a mapping of names to arrays or to .npy
+            files.
+        step: what `whileback.training.step` has made.
+        columns: by input, what it is called in the data: `{"label": "y"}`. For several columns,
+            which become one axis, a list, `"a,b,c"`, or a pattern, `"pixel*"`. The numbers of a
+            row of a table fill the axes of an input of fixed sizes.
+        constants: by input, what is the same in every batch.
+
+    Raises:
+        ArgumentError: an array lacks, or has another type, shape or number of rows; or a label is
+            the number of no class.
+        FormatError: a file cannot be read.
+
+    >>> import numpy as np, onnx_ir as ir
+    >>> from whileback import training
+    >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     line (float[N,1] x) => (float[N,1] y) <float[1,1] w = {0.0}> { y = MatMul(x, w) }''')
+    >>> step = training.step(model, "mse", "sgd")
+    >>> data = read_data({"x": np.ones((8, 1)), "y": np.ones((8, 1))}, step, {"label": "y"})
+    >>> len(data), data.take(np.array([0, 1]))["label"].dtype.name, data.notes[0]
+    (8, 'float32', "'x' of the data is float64, and becomes float32.")
+    """
+    source, columns = open_source(where), columns or {}
+    values = {str(v.name): v for v in step.graph.inputs if _is_fed(v, step)}
+    for name in (*columns, *constants):
+        if name not in values:
+            raise ArgumentError(
+                f"Step '{step.graph.name}' has no input {name!r}; {nearest(name, values)}"
+            )
+    fits = {
+        name: _fitted(source, columns.get(name, name), value)
+        for name, value in values.items()
+        if name not in constants
+    }
+    _require_rows(source, fits)
+    fixed = {name: fit_constant(Port.of(values[name]), each) for name, each in constants.items()}
+    return Dataset(fits, fixed)
+
+
+def _is_fed(value: ir.Value, step: ir.Model) -> bool:
+    known = str(value.name) in step.graph.initializers
+    return not known and value.name != interface(step).learning_rate
+
+
+def _fitted(source: Source, spec: str | Sequence[str], value: ir.Value) -> Fit:
+    """Return what an input reads of the data."""
+    port = Port.of(value)
+    specs = [spec] if isinstance(spec, str) else list(spec)
+    names = [name for each in specs for name in _matching(source, each, port)]
+    arrays = [source.read(name) for name in names]
+    said = f"{', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''} of {source.said}"
+    if len(arrays) > 1:
+        _require_scalars(said, names, arrays)
+    array = arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=1)
+    found = fit(port, array, said, fills=len(arrays) > 1 or names[0] in source.flat)
+    require_classes(value, found)
+    return found
+
+
+def _matching(source: Source, spec: str, port: Port) -> list[str]:
+    names = source.matching(spec)
+    if not names:
+        raise ArgumentError(
+            f"{source.said} has no array {spec!r}, which input {port.name!r} {port.text} needs. "
+            f"Say which one it is with columns={{{port.name!r}: NAME}} (on the command line "
+            f"--input {port.name}=NAME, or --label NAME): {nearest(spec, source.columns)}"
+        )
+    return names
+
+
+def _require_scalars(said: str, names: Sequence[str], arrays: Sequence[np.ndarray]) -> None:
+    for name, array in zip(names, arrays, strict=True):
+        if array.shape != arrays[0].shape or array.ndim != 1:
+            raise ArgumentError(
+                f"{said} make up one input, but {name!r} has shape {list(array.shape)}: several "
+                "arrays have one number in each row. Give one array that holds all."
+            )
+
+
+def _require_rows(source: Source, fits: Mapping[str, Fit]) -> None:
+    """Refuse arrays of different lengths, and no rows at all."""
+    rows = {name: len(each.array) for name, each in fits.items()}
+    first = next(iter(rows), None)
+    if first is None:
+        raise ArgumentError(f"Nothing is read of {source.said}: all inputs are constants.")
+    for name, count in rows.items():
+        if count != rows[first] or not count:
+            raise ArgumentError(
+                f"{fits[first].said} has {rows[first]} rows, and {fits[name].said} {count}: each "
+                "example is one row of every array, and there has to be one. Give as many of each."
+            )
+        size = fits[name].batch
+        if size is not None and count % size:
+            raise ArgumentError(
+                f"Input {name!r} takes batches of {size} and no others, and {fits[name].said} has "
+                f"{count} rows, which is no multiple. Leave some out, or export the model with a "
+                "first axis of any size."
+            )
