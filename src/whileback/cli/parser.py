@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from whileback import __version__
 from whileback.cli import commands
+from whileback.cli.training.parser import add_training
 from whileback.engines import ENGINES
 
 __all__ = ["parse"]
@@ -71,6 +72,8 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="whileback", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"whileback {__version__}")
+    # Ctrl-C ends a command within seconds, unless it sees to that itself.
+    parser.set_defaults(interruptible=True)
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
         _add_derivatives,
@@ -79,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_run,
         _add_show,
         _add_rules,
+        add_training,
     ):
         add(subparsers)
     return parser

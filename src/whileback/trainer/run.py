@@ -10,20 +10,17 @@ from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from whileback.errors import ArgumentError, FormatError, TrainingError
 from whileback.formats.files import errors_name
 from whileback.trainer.batches import Batch, Data, Indexed, batches, number_of_batches
 from whileback.trainer.interrupts import deferred_interrupts
 from whileback.trainer.logs import Log, events
+from whileback.trainer.metrics import Metric
 from whileback.trainer.trainer import Trainer
 
 __all__ = ["BEST", "LAST", "LOG", "Moment", "Outcome", "Run"]
 
 LAST, BEST, LOG = "last.safetensors", "best.safetensors", "log.jsonl"
-
-Metric = Callable[[Batch, Mapping[str, np.ndarray]], float]
 
 
 @dataclass(frozen=True)
@@ -42,9 +39,14 @@ class Moment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run has come to: steps made, and of the last epoch the mean losses and evaluation."""
+    """What a run has come to: steps and epochs made.
+
+    `losses` are means of the last epoch, `evaluation` is what it ended with, and `best` the
+    smallest loss that an evaluation had.
+    """
 
     steps: int
+    epochs: int
     losses: Mapping[str, float]
     evaluation: Mapping[str, float]
     best: float | None
@@ -92,6 +94,7 @@ class Run:
         save_every: how many steps there are to a checkpoint; one is written after every epoch.
         tensorboard: whether to write events; None does so if the package tensorboardX is there.
         on_step: called after every step.
+        on_epoch: called after every epoch, once its checkpoint is written.
 
     >>> import tempfile, numpy as np, onnx_ir as ir
     >>> from whileback import training
@@ -122,6 +125,7 @@ class Run:
     save_every: int | None = None
     tensorboard: bool | None = None
     on_step: Callable[[Moment], None] | None = None
+    on_epoch: Callable[[Outcome], None] | None = None
 
     def __post_init__(self) -> None:
         numbers = {"epochs": self.epochs, "batch_size": self.batch_size}
@@ -154,8 +158,11 @@ class Run:
                 last = self._folder / LAST
                 kept = f"The last one is '{last}'." if last.exists() else "There is none yet."
                 raise TrainingError(f"{error} {kept}") from error
-        place = self._place
-        return Outcome(self.trainer.steps, place.losses, place.evaluation, place.best)
+        return self._outcome()
+
+    def _outcome(self) -> Outcome:
+        steps, place = self.trainer.steps, self._place
+        return Outcome(steps, place.epoch, place.losses, place.evaluation, place.best)
 
     def _open(self, resume: bool, stack: ExitStack) -> None:
         """Go on from the last checkpoint, or begin; open the files until the stack is closed."""
@@ -253,6 +260,8 @@ class Run:
         if is_best:
             self._save(BEST)
         self._save(LAST)
+        if self.on_epoch is not None:
+            self.on_epoch(self._outcome())
         self._stop_if_asked()
 
     def _evaluate(self, data: Data) -> dict[str, float]:

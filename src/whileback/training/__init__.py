@@ -53,13 +53,17 @@ if TYPE_CHECKING:
     from whileback.trainer import (
         Arrays,
         Checkpoint,
+        Dataset,
         Evaluation,
         Indexed,
         Moment,
         Outcome,
         Run,
         Trainer,
+        accuracy,
         read_checkpoint,
+        read_data,
+        write_artifacts,
         write_checkpoint,
     )
 
@@ -69,6 +73,7 @@ __all__ = [
     "SCHEDULES",
     "Arrays",
     "Checkpoint",
+    "Dataset",
     "Evaluation",
     "Group",
     "Indexed",
@@ -82,6 +87,7 @@ __all__ = [
     "Run",
     "Schedule",
     "Trainer",
+    "accuracy",
     "adadelta",
     "adafactor",
     "adagrad",
@@ -110,10 +116,12 @@ __all__ = [
     "parted",
     "radam",
     "read_checkpoint",
+    "read_data",
     "rmsprop",
     "schedule_named",
     "sgd",
     "step",
+    "write_artifacts",
     "write_checkpoint",
 ]
 
@@ -121,13 +129,17 @@ _RUNNING = frozenset(
     (
         "Arrays",
         "Checkpoint",
+        "Dataset",
         "Evaluation",
         "Indexed",
         "Moment",
         "Outcome",
         "Run",
         "Trainer",
+        "accuracy",
         "read_checkpoint",
+        "read_data",
+        "write_artifacts",
         "write_checkpoint",
     )
 )

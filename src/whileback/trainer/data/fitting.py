@@ -73,7 +73,7 @@ def fit(port: Port, array: np.ndarray, said: str, fills: bool) -> Fit:
     note = _converted(port, array, said)
     shape = _filled(port, array) if fills else None
     rows = array.shape[1:] if shape is None else shape
-    if not array.ndim or port.dims is not None and not _fits(port.dims, (*array.shape[:1], *rows)):
+    if not array.ndim or not _fits(port.dims, (*array.shape[:1], *rows)):
         raise ArgumentError(_misfit(port, array, said))
     first = port.dims[0] if port.dims else None
     batch = first if isinstance(first, int) else None
@@ -89,18 +89,19 @@ def _converted(port: Port, array: np.ndarray, said: str) -> str:
     """Say what the type of an array becomes. Raises: ArgumentError if it cannot be that."""
     have, want = array.dtype, port.dtype
     assert want is not None
-    if have == want or have.kind in "SUO" and want.kind == "O":
+    if have == want or (have.kind in "SUO" and want.kind == "O"):
         return ""
-    number = have.kind in "biuf"
-    fits = number and port.is_float or have.kind in "biu" and want.kind in "iu"
+    number = have.kind not in "SUO"
+    fits = (have.kind in "biuf" and port.is_float) or (have.kind in "biu" and want.kind in "iu")
     if not fits:
         advice = f"Write it with astype({want.name!r})" if number else "Give an array of numbers"
         if want.kind == "O":
             advice = "Give text"
         why = ": that would lose digits" if have.kind == "f" and want.kind in "iub" else ""
+        kind = have.name if number else "text"
         raise ArgumentError(
-            f"{said} is {have.name}, but input {port.name!r} is {port.text}{why}. {advice}, or "
-            "name another array."
+            f"{said} is {kind}, but input {port.name!r} is {port.text}{why}. {advice}, or name "
+            "another array."
         )
     scaled = " as it is: nothing is scaled" if have == np.uint8 and port.is_float else ""
     return f"{said} is {have.name}, and becomes {want.name}{scaled}."
@@ -114,9 +115,9 @@ def _filled(port: Port, array: np.ndarray) -> tuple[int, ...] | None:
     return tuple(sizes) if math.prod(sizes) == math.prod(array.shape[1:]) else None
 
 
-def _fits(dims: tuple[int | str | None, ...], shape: tuple[int, ...]) -> bool:
-    if len(dims) != len(shape):
-        return False
+def _fits(dims: tuple[int | str | None, ...] | None, shape: tuple[int, ...]) -> bool:
+    if dims is None or len(dims) != len(shape):
+        return dims is None
     pairs = zip(dims[1:], shape[1:], strict=True)
     return all(not isinstance(want, int) or want == have for want, have in pairs)
 

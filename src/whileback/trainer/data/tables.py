@@ -36,9 +36,7 @@ def table(path: Path) -> dict[str, Read]:
             names = arrow.parquet.read_schema(path).names
             return {name: partial(_parquet, arrow, path, name) for name in names}
         whole = arrow.csv.read_csv(path) if path.suffix.lower() == ".csv" else _ipc(arrow, path)
-    return {
-        name: partial(_column, arrow, path, name, whole[name]) for name in whole.column_names
-    }
+    return {name: partial(_column, arrow, path, name, whole[name]) for name in whole.column_names}
 
 
 def _parquet(arrow: ModuleType, path: Path, name: str) -> np.ndarray:
@@ -116,7 +114,8 @@ def _pyarrow(path: Path) -> ModuleType:
             f"'{path}' is read by the package pyarrow, which is not installed. Install it with: "
             "pip install 'whileback[data]'"
         ) from error
-    return pyarrow
+    module: ModuleType = pyarrow
+    return module
 
 
 @contextmanager
