@@ -8,6 +8,7 @@ from typing import Any, Self
 import onnx_ir as ir
 
 from whileback.gradient.activity import Values
+from whileback.gradient.joining import joined
 from whileback.gradient.masking import masked
 from whileback.graph.builder import Builder, Operand
 from whileback.graph.containers import is_sequence, mapped
@@ -77,7 +78,7 @@ class GradientBuilder(Builder):
     def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """Return the sum of two cotangents of one value; those of sequences are sequences."""
         if not is_sequence(a):
-            return self.Add(a, b)
+            return joined(self, a, b) or self.Add(a, b)
         whole, part = (a, b) if b in self.additions else (b, a)
         if part not in self.additions:
             return mapped(self, [a, b], lambda op, x, y: op.Add(x, y), "sum")
