@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import onnx_ir as ir
 
@@ -12,6 +14,8 @@ from whileback.trainer.data.fitting import Fit
 __all__ = ["require_classes"]
 
 _LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+# What a loss does to labels before it reads them, which leaves those of classes as they are.
+_GUARDS = ("BitwiseAnd", "Where")
 
 
 def require_classes(label: ir.Value, found: Fit) -> None:
@@ -20,9 +24,7 @@ def require_classes(label: ir.Value, found: Fit) -> None:
     Raises: ArgumentError, which tells of the first of them. Where the model does not say how many
     classes there are, only negative ones are refused.
     """
-    for node, index in label.uses():
-        if index != 1 or not is_standard(node, *_LOSSES):
-            continue
+    for node in _losses(label):
         wrong = found.array < 0
         classes = _classes(node)
         if classes is not None:
@@ -32,6 +34,15 @@ def require_classes(label: ir.Value, found: Fit) -> None:
             wrong &= found.array != ignored.as_int()
         if wrong.any():
             raise ArgumentError(_message(found, np.argwhere(wrong)[0], classes))
+
+
+def _losses(label: ir.Value) -> Iterator[ir.Node]:
+    """Yield the nodes that compare with labels."""
+    for node, index in label.uses():
+        if is_standard(node, *_LOSSES) and index == 1:
+            yield node
+        elif is_standard(node, *_GUARDS):
+            yield from _losses(node.outputs[0])
 
 
 def _classes(node: ir.Node) -> int | None:
