@@ -89,6 +89,20 @@ def test_a_run_that_was_ended_goes_on(step: int, tmp_path: Path, whole: Path) ->
     assert run(tmp_path / "ended").fit(resume=True).steps == 21
 
 
+def test_a_run_that_ended_before_its_first_checkpoint(tmp_path: Path, whole: Path) -> None:
+    """Such as one that nothing was written of but the log; the same object may go on, too."""
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / LOG).write_text('{"step": 2}\n')
+    run(tmp_path / "log").fit(resume=True)
+    same(tmp_path / "log", whole)
+    one = run(tmp_path / "same", on_step=stop_after(2))
+    with pytest.raises(StoppedError):
+        one.fit()
+    one.on_step = None
+    one.fit(resume=True)
+    same(tmp_path / "same", whole)
+
+
 def test_batches_as_they_come(tmp_path: Path) -> None:
     arrays = training.Arrays(data())
     batches = [arrays.take(np.arange(start, start + 10)) for start in range(0, 50, 10)]
@@ -109,6 +123,16 @@ def test_more_epochs_later(tmp_path: Path, whole: Path) -> None:
     run(tmp_path / "longer", 2).fit()
     run(tmp_path / "longer", 3).fit(resume=True)
     same(tmp_path / "longer", whole)
+
+
+def test_events_that_no_checkpoint_has_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(StoppedError):
+        run(folder, tensorboard=True, on_step=stop_after(2)).fit()
+    run(folder, 1, tensorboard=True).fit(resume=True)
+    last = events_of(max(folder.glob("events.out.tfevents.*")))
+    assert last[""] == [(1, 0.0)]
+    assert [step for step, _ in last["train/loss"]] == [2, 4, 6]
 
 
 @pytest.mark.parametrize("step", [5, 7, 21])
@@ -242,6 +266,19 @@ def test_errors(tmp_path: Path) -> None:
             "batch_size=0 is no whole number above 0. Give one.",
         ),
         (
+            lambda: run(folder, save_every=0),
+            "save_every=0 is no whole number above 0. Give one.",
+        ),
+        (
+            lambda: run(folder, seed=-1),
+            "seed=-1 is not from 0 to below 2**64. Give one that is.",
+        ),
+        (
+            lambda: run(tmp_path / "new", evaluation=[{"x": data()["x"]}]).fit(),
+            "Model 'model' needs more inputs: 'label' INT64[N]. Pass each one by keyword, or all "
+            "in one mapping from names to arrays (on the command line as NAME=VALUE).",
+        ),
+        (
             lambda: run(tmp_path / "empty", evaluation=[]).fit(),
             "The data for the evaluation has no batches. Give some.",
         ),
@@ -256,6 +293,7 @@ def test_errors(tmp_path: Path) -> None:
             call()
         assert str(caught.value) == text
     assert (folder / LOG).read_bytes() == log[:-1]
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_checkpoint_of_no_run(tmp_path: Path) -> None:

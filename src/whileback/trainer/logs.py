@@ -62,10 +62,13 @@ class Events:
             self._writer.close()
 
 
-def events(folder: Path, wanted: bool | None, step: int) -> Events:
-    """Return a writer of events that goes on after a step; later ones of an earlier try are purged.
+def events(folder: Path, wanted: bool | None, step: int | None) -> Events:
+    """Return a writer of events that goes on after a step: later ones of an earlier try are purged.
 
-    None wants one if the package is there, and warns once if it is not.
+    Args:
+        folder: where its file will be.
+        wanted: None wants one if the package is there, and warns once if it is not.
+        step: the last one that was made; None if there is no earlier try.
 
     Raises: ArgumentError if one is wanted, and the package is missing.
     """
@@ -83,6 +86,6 @@ def events(folder: Path, wanted: bool | None, step: int) -> Events:
         warnings.warn(f"{text}. Losses are in log.jsonl alone.", WhilebackWarning, stacklevel=3)
         return Events()
     # Names tell the second alone: one that is there already holds nothing but what is purged.
-    suffix = f".{step}"
-    purge = step + 1 if step else None
+    suffix = f".{step or 0}"
+    purge = None if step is None else step + 1
     return Events(SummaryWriter(str(folder), purge_step=purge, filename_suffix=suffix))

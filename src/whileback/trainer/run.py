@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,8 @@ class Run:
     Attributes:
         trainer: makes the steps; with a model to evaluate if `evaluation` is given.
         data: what to train on: `Indexed` examples, such as `Arrays`, which are shuffled anew in
-            every epoch, or anything that yields batches, dicts of arrays, whenever it is iterated.
+            every epoch, or anything that yields the same batches, dicts of arrays, whenever it is
+            iterated.
         folder: where the files are; it is made if its parent exists.
         epochs: how often to go through the data, earlier tries included.
         learning_rate: of every step, times what `schedule` gives for the number of steps made.
@@ -128,12 +130,15 @@ class Run:
     on_epoch: Callable[[Outcome], None] | None = None
 
     def __post_init__(self) -> None:
-        numbers = {"epochs": self.epochs, "batch_size": self.batch_size}
-        numbers |= {"log_every": self.log_every, "save_every": self.save_every or 1}
-        for name, number in numbers.items():
-            if not isinstance(number, int) or number < 1:
+        for name in ("epochs", "batch_size", "log_every", "save_every"):
+            number = getattr(self, name)
+            if number is not None and (not isinstance(number, int) or number < 1):
                 raise ArgumentError(f"{name}={number!r} is no whole number above 0. Give one.")
-        self._folder, self._place = Path(self.folder), _Place()
+        if self.seed is not None and not 0 <= self.seed < 2**64:
+            raise ArgumentError(
+                f"seed={self.seed!r} is not from 0 to below 2**64. Give one that is."
+            )
+        self._folder = Path(self.folder)
 
     def fit(self, resume: bool = False) -> Outcome:
         """Make the epochs that are left.
@@ -149,6 +154,7 @@ class Run:
             FormatError: the folder holds a run, and `resume` is not set; or a file is damaged.
             TrainingError: a loss, or a parameter to be saved, is NaN or infinite.
         """
+        self._try_evaluation()
         with ExitStack() as stack:
             self._open(resume, stack)
             try:
@@ -156,13 +162,19 @@ class Run:
                     self._epoch()
             except TrainingError as error:
                 last = self._folder / LAST
-                kept = f"The last one is '{last}'." if last.exists() else "There is none yet."
-                raise TrainingError(f"{error} {kept}") from error
+                raise TrainingError(f"{error} The last one is '{last}'.") from error
         return self._outcome()
 
     def _outcome(self) -> Outcome:
         steps, place = self.trainer.steps, self._place
         return Outcome(steps, place.epoch, place.losses, place.evaluation, place.best)
+
+    def _try_evaluation(self) -> None:
+        """Refuse data that cannot be evaluated before there is an epoch to be lost."""
+        if self.evaluation is None or isinstance(self.evaluation, Iterator):
+            return
+        for batch in islice(batches(self.evaluation, self.batch_size, seed=None), 1):
+            self.trainer.evaluate(batch)
 
     def _open(self, resume: bool, stack: ExitStack) -> None:
         """Go on from the last checkpoint, or begin; open the files until the stack is closed."""
@@ -177,14 +189,16 @@ class Run:
         for left in self._folder.glob(".*.safetensors.*.tmp"):
             # A run that was killed while it wrote a checkpoint has left it behind.
             left.unlink()
-        steps = 0
-        if last.exists():
+        self._place, begun = _Place(), last.exists()
+        if begun:
             self._restore(last)
-            steps = self.trainer.steps
         self._log = Log(log, self._place.log)
         stack.callback(self._log.close)
+        steps = self.trainer.steps if begun else None
         self._events = events(self._folder, self.tensorboard, steps)
         stack.callback(self._events.close)
+        if not begun:
+            self._save(LAST)
         self._interrupt = stack.enter_context(deferred_interrupts())
 
     def _restore(self, last: Path) -> None:
