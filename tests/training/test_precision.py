@@ -157,7 +157,7 @@ def test_parameters_of_16_bits_become_float(dtype: str) -> None:
     one = step(half(dtype), "mse", "sgd", precision="float16")
     w = next(value for value in one.graph.inputs if value.name == "w")
     assert (w.dtype, w.const_value.numpy().tolist()) == (ir.DataType.FLOAT, [[1, 2], [3, 4]])
-    assert interface(one).parameters == ["w"]
+    assert (interface(one).parameters, interface(one).scale) == (["w"], "loss_scale")
     if dtype == "float16":
         x, label = np.array([[1, 0]], np.float16), np.array([[1, 1]], np.float16)
         out = compile(one)(x=x, label=label, learning_rate=1e-5, loss_scale=256.0)

@@ -190,6 +190,7 @@ class Differentiated:
             statistics=[str(value.name) for value in self.statistics],
             state=[str(value.name) for value in self.state],
             seed=self.seed,
+            scale=None if self.scale is None else str(self.scale.name),
             **known,
         ).write(self.model)
         forget_symbolic_data(graph)

@@ -42,6 +42,7 @@ class Interface:
         state: the inputs that else are kept between steps.
         learning_rate: the input FLOAT[] that has no default; empty for gradients alone.
         seed: the input INT64[], by default 0, that decides what is drawn; None if nothing is.
+        scale: that of `state` by which the loss is scaled; None if it is not.
         averages: by parameter, the input that is its moving average.
         accumulate: so many calls make a step.
         flat: where in the only one of `parameters` each tensor is; empty if they are not joined.
@@ -54,6 +55,7 @@ class Interface:
     state: list[str]
     learning_rate: str = ""
     seed: str | None = None
+    scale: str | None = None
     averages: Mapping[str, str] = field(default_factory=dict)
     accumulate: int = 1
     flat: list[Part] = field(default_factory=list)
