@@ -6,6 +6,7 @@ come from a step along the imaginary axis; what a trip costs, by what is kept an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
 from whileback.gradient import vjp
+from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import is_loop, loop_view, walk
 
 # Where trips read all rows, one array.
@@ -309,6 +311,13 @@ KINDS = {
         "q = Compress<axis = 0>(p, ok)",
         reads(lambda p, i: p[0], lambda p, t, i: p[1:]),
     ),
+    "compressed by what is in it": Kind(
+        "shrinks",
+        f"l = Gather(p, zero) {OF_L} f = Gather<axis = 1>(p, s0) most = ReduceMax<keepdims = 0>(f)"
+        "ok = Less(f, most) q = Compress<axis = 0>(p, ok)",
+        reads(lambda p, i: p[0], lambda p, t, i: np.delete(p, p[:, 0].real.argmax(), axis=0)),
+        reads_all=True,
+    ),
     "fewer are picked": Kind(
         "shrinks",
         f"l = Gather(p, zero) {OF_L} {FIRST} r = Range(s1, n1, s1) q = Gather(p, r)",
@@ -554,9 +563,19 @@ def test_trips_do_no_more_than_their_row(name: str) -> None:
     assert not [each for each in types if each.startswith(tuple(kind.gone.split()))]
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if "attention" not in name])
+# They keep what they make of all rows, in every trip.
+SQUARE = ("all is read by attention", "compressed by what is in it")
+
+
+def test_what_picks_rows_is_kept_and_not_the_rows() -> None:
+    model = vjp(parse(KINDS["compressed by what is in it"].text()), ["h", "v"], ["h0", "a", "x"])
+    notes = [node.metadata_props.get(MEMORY, "") for node in model.graph if is_loop(node)]
+    (kept,) = (note for note in notes if "filled up" in note)
+    assert re.findall(r"(\w+) \w+\[\S+\]: .*filled up", kept) == ["ok"]
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in SQUARE])
 def test_the_tape_is_as_long_as_the_loop(name: str) -> None:
-    """Attention keeps what it makes of all rows, in every trip."""
     kind = KINDS[name]
     model = vjp(parse(kind.text()), ["h", "v"], ["h0", "a", "x"])
     forward = [node for node in model.graph if is_loop(node)]

@@ -23,7 +23,8 @@ __all__ = ["IMPOSSIBLE", "Again", "Prices", "Terms"]
 Again = ir.Node | Change
 
 # Added to the cost of what had better not be done: to keep what was to be computed again, to fill
-# up what changes its shape, to take a sequence apart in every trip; and of what cannot be done.
+# up what changes its shape, for each nanosecond that it takes, to take a sequence apart in every
+# trip; and of what cannot be done.
 # Each is beyond all that less can cost, such as loops in loops in loops.
 ASKED_NOT_TO, FILLED_UP, TAKEN_APART, IMPOSSIBLE = 10**30, 10**40, 10**50, 10**60
 
@@ -116,7 +117,7 @@ class Prices:
         if not isinstance(value.type, ir.TensorType):
             return TAKEN_APART
         if value in self.terms.varying:
-            return FILLED_UP
+            return FILLED_UP * keeping(value)
         return ASKED_NOT_TO if value in self.terms.again else 0
 
     def _step(self, maker: Again) -> Step[ir.Value]:
