@@ -149,6 +149,15 @@ BRANCH = """t = Constant<value = bool {1}>()
     b = If(t) < then_branch = g () => (double[6,4] p) { p = %s(a) },
                 else_branch = h () => (double[6,4] q) { q = Identity(a) }>
     z = Identity(b)"""
+WRITTEN_OUT = """axes = Constant<value_ints = [%d]>()
+    top = ReduceMax(a, axes)
+    u = Sub(a, top)
+    e = Exp(u)
+    sums = ReduceSum<keepdims = 0>(e, axes)
+    column = Unsqueeze(sums, axes)
+    size = Shape(a)
+    every = Expand(column, size)
+    z = Div(e, every)"""
 LOOP = """n = Constant<value_int = 6>()
     t = Constant<value = bool {1}>()
     z = Loop(n, t) <body = g (int64 i, bool c) => (bool d, double[4] r) {
@@ -203,6 +212,11 @@ def test_probabilities_of_0_and_1() -> None:
             cross_entropy(),
             "cross-entropy of 'a', the logits of 'z', which node 'Softmax' (Softmax) makes",
         ),
+        (
+            WRITTEN_OUT % 1,
+            cross_entropy(),
+            "cross-entropy of 'u', the logits of 'z', which node 'Div' (Div) makes",
+        ),
         ("", nll(), "nll of 'z', taken as log-probabilities"),
         (
             "z = Sigmoid(a)",
@@ -220,6 +234,15 @@ def test_probabilities_of_0_and_1() -> None:
 )
 def test_what_is_read_is_said(text: str, loss: Loss, said: str) -> None:
     assert interface(step(model(text), loss, "sgd")).losses == {"loss": said}
+
+
+def test_a_softmax_that_is_written_out() -> None:
+    """Exporters of JAX and TensorFlow write one so; along the examples it is none."""
+    value, slope = one_step_of(model(WRITTEN_OUT % 1), cross_entropy(), DATA["x"], DATA["y"])
+    np.testing.assert_allclose(value, DATA["cross-entropy.value"], rtol=1e-9)
+    np.testing.assert_allclose(slope, DATA["cross-entropy.slope"], atol=1e-9)
+    with pytest.raises(ArgumentError, match=r"loss 'binary-cross-entropy' reads 'z', which node "):
+        step(model(WRITTEN_OUT % 1), binary_cross_entropy(), "sgd")
 
 
 @pytest.mark.parametrize("shape", ["N,3,4,2", "N,3,2,4", "4,N,3,2"])

@@ -10,20 +10,15 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError
 from whileback.graph.builder import Builder
 from whileback.graph.names import label
-from whileback.graph.scopes import is_standard, subgraphs
+from whileback.training.makers import OVER_CLASSES, Maker, maker_of, unmoved
 
 __all__ = ["Prediction", "Reads", "prediction"]
 
 Reads = Literal["logits", "binary logits", "log-probabilities", "values"]
 
-# These move elements, and change none.
-_MOVES = ("Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Flatten")
-# Probabilities stay probabilities in these.
-_KEEPS = ("Cast", "Gather", "GatherND", "ReduceMax", "ReduceMean", "ReduceMin", "Slice")
-_OVER_CLASSES = ("Softmax", "LogSoftmax")
 _FITTING: dict[Reads, tuple[str, ...]] = {
-    "logits": _OVER_CLASSES,
-    "log-probabilities": _OVER_CLASSES,
+    "logits": OVER_CLASSES,
+    "log-probabilities": OVER_CLASSES,
     "binary logits": ("Sigmoid",),
 }
 
@@ -50,56 +45,25 @@ def prediction(op: Builder, output: ir.Value, reads: Reads, loss: str) -> Predic
     """
     if reads == "values":
         return Prediction(output, None, f"'{output.name}' as it is")
-    moves, value = _unmoved(output)
-    maker = _maker(value)
+    moves, value = unmoved(output)
+    maker = maker_of(value)
     if maker is None:
         return Prediction(output, None, f"'{output.name}', taken as {reads}")
-    if maker.op_type not in _FITTING[reads]:
+    node = maker.node
+    if maker.kind not in _FITTING[reads]:
         raise ArgumentError(_misfit(output, maker, loss))
-    if maker is not value.producer():
-        said = f"'{output.name}', made of probabilities of node {label(maker)} ({maker.op_type}): "
+    if node is not value.producer():
+        said = f"'{output.name}', made of probabilities of node {label(node)} ({node.op_type}): "
         said += "its logarithm is read"
-        return Prediction(_logarithm(op, output, maker.op_type), None, said)
-    source = maker.inputs[0]
-    assert source is not None
-    said = f"'{source.name}', the logits of '{output.name}', which node {label(maker)} "
-    said += f"({maker.op_type}) makes"
-    if maker.op_type == "Sigmoid":
+        return Prediction(_logarithm(op, output, maker.kind), None, said)
+    source, axis = maker.source, maker.axis
+    said = f"'{source.name}', the logits of '{output.name}', which node {label(node)} "
+    said += f"({node.op_type}) makes"
+    if maker.kind == "Sigmoid":
         return Prediction(_moved(op, source, moves), None, said)
-    axis = maker.attributes.get_int("axis", -1)
     if moves or reads == "log-probabilities":
         source = _moved(op, op.LogSoftmax(source, axis=axis), moves)
     return Prediction(source, None if moves else axis, said)
-
-
-def _unmoved(value: ir.Value) -> tuple[list[ir.Node], ir.Value]:
-    """Return the nodes that move elements to a value, and the value that they begin with."""
-    moves: list[ir.Node] = []
-    node = value.producer()
-    while node is not None and is_standard(node, *_MOVES) and node.inputs[0] is not None:
-        moves.insert(0, node)
-        value = node.inputs[0]
-        node = value.producer()
-    return moves, value
-
-
-def _maker(value: ir.Value) -> ir.Node | None:
-    """Return the node that makes probabilities, also in a branch or a loop, or chosen of more."""
-    start = _unmoved(value)[1]
-    node = start.producer()
-    if node is None or is_standard(node, "Sigmoid", *_OVER_CLASSES):
-        return node
-    if is_standard(node, *_KEEPS) and node.inputs[0] is not None:
-        return _maker(node.inputs[0])
-    if not is_standard(node, "If", "Loop", "Scan"):
-        return None
-    for inner in subgraphs(node):
-        # The body of a `Loop` returns its condition first.
-        index = (start.index() or 0) + len(inner.outputs) - len(node.outputs)
-        maker = _maker(inner.outputs[index])
-        if maker is not None:
-            return maker
-    return None
 
 
 def _logarithm(op: Builder, P: ir.Value, maker: str) -> ir.Value:
@@ -119,10 +83,11 @@ def _moved(op: Builder, value: ir.Value, moves: list[ir.Node]) -> ir.Value:
     return value
 
 
-def _misfit(output: ir.Value, maker: ir.Node, loss: str) -> str:
-    other = "'binary-cross-entropy'" if maker.op_type == "Sigmoid" else "'cross-entropy'"
-    kind = "each element for itself" if maker.op_type == "Sigmoid" else "all classes together"
+def _misfit(output: ir.Value, maker: Maker, loss: str) -> str:
+    other = "'binary-cross-entropy'" if maker.kind == "Sigmoid" else "'cross-entropy'"
+    kind = "each element for itself" if maker.kind == "Sigmoid" else "all classes together"
     return (
-        f"loss {loss!r} reads '{output.name}', which node {label(maker)} ({maker.op_type}) makes: "
-        f"probabilities of {kind}. Use {other}, or name another output."
+        f"loss {loss!r} reads '{output.name}', which node {label(maker.node)} "
+        f"({maker.node.op_type}) makes: probabilities of {kind}. Use {other}, or name another "
+        "output."
     )
