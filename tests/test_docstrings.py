@@ -22,6 +22,7 @@ import pytest
         "whileback.errors",
         "whileback.formats.caffe2.arguments",
         "whileback.graph.names",
+        "whileback.jax",
         "whileback.trainer.batches",
         "whileback.trainer.run",
         "whileback.trainer.trainer",

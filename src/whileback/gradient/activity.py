@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import onnx_ir as ir
 
@@ -10,7 +10,7 @@ from whileback.gradient.registry import lookup
 from whileback.graph.scopes import LoopView, branches, is_loop, is_standard, loop_view, operands
 from whileback.graph.shapes import FLOATS, NARROW, NARROW_FLOATS
 
-__all__ = ["carries_reached", "dependents", "passes_gradient", "reaching"]
+__all__ = ["carries_reached", "connected", "dependents", "passes_gradient", "reaching"]
 
 _ALWAYS = FLOATS | NARROW_FLOATS
 
@@ -156,3 +156,15 @@ def carries_reached(view: LoopView, results: Values, active: Values) -> list[int
         for index, carry in enumerate(view.carries)
         if carry.input in active and (carry.output in found or carry.input in found)
     ]
+
+
+def connected(
+    graph: ir.Graph, of: Collection[str], wrt: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which outputs of a main graph depend on any of some inputs, and which of these do."""
+    nodes = list(graph)
+    active = dependents(nodes, [value for value in graph.inputs if value.name in wrt])
+    targets = [value for value in graph.outputs if value.name in of and value in active]
+    reached = reaching(nodes, targets, active)
+    inputs = [value for value in graph.inputs if value.name in wrt and value in reached]
+    return tuple(str(v.name) for v in targets), tuple(str(v.name) for v in inputs)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 import onnx_ir as ir
 
 from whileback.graph.scopes import definitions, walk, walk_graphs
 
-__all__ = ["Names", "label"]
+__all__ = ["Names", "identifiers", "label"]
 
 
 def label(node: ir.Node) -> str:
@@ -42,3 +45,13 @@ class Names:
         self._next[base] = count
         self._taken.add(name)
         return name
+
+
+def identifiers(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """Return for each name one that Python and PyTorch take for an attribute, none twice.
+
+    >>> identifiers(["fc.weight", "fc_weight", "0/b", "train"], taken=["train"])
+    {'fc.weight': 'fc_weight', 'fc_weight': 'fc_weight_1', '0/b': '_0_b', 'train': 'train_1'}
+    """
+    free = Names([*taken])
+    return {name: free.fresh(re.sub(r"[^0-9A-Za-z_]|^(?=[0-9]|$)", "_", name)) for name in names}

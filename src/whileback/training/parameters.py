@@ -90,16 +90,7 @@ def trained(
         ArgumentError: a pattern fits nothing, or nothing is left to train.
         UnsupportedError: a parameter has 16 bits, in which small changes are lost.
     """
-    candidates = {name: value for name, value in held.items() if value not in statistics}
-    found = dependents(graph, candidates.values())
-    reached = reaching(graph, [loss], found)
-    if patterns is None:
-        settings = _settings(graph)
-        free = (v for v in candidates.values() if rank(v) != 0 and v not in settings)
-        chosen = [value for value in free if value in reached]
-    else:
-        able = [name for name, value in candidates.items() if value in reached]
-        chosen = [candidates[name] for name in fitting(patterns, able, "trainable")]
+    chosen = trainable_for(graph, held, [loss], patterns, statistics)
     if not chosen:
         rounds = any(is_standard(node, "DequantizeLinear") for node in walk(graph))
         hint = " Of a quantised model, say quantized='straight-through'." if rounds else ""
@@ -115,6 +106,28 @@ def trained(
             "FLOAT, or freeze these with trainable=."
         )
     return chosen
+
+
+def trainable_for(
+    graph: ir.Graph,
+    held: Mapping[str, ir.Value],
+    targets: Sequence[ir.Value],
+    patterns: Sequence[str] | None,
+    statistics: Container[ir.Value] = (),
+) -> list[ir.Value]:
+    """Return the tensors that can be trained for some targets; for arguments see `trained`.
+
+    Raises: ArgumentError for a pattern that fits nothing.
+    """
+    candidates = {name: value for name, value in held.items() if value not in statistics}
+    found = dependents(graph, candidates.values())
+    reached = reaching(graph, targets, found)
+    if patterns is None:
+        settings = _settings(graph)
+        free = (v for v in candidates.values() if rank(v) != 0 and v not in settings)
+        return [value for value in free if value in reached]
+    able = [name for name, value in candidates.items() if value in reached]
+    return [candidates[name] for name in fitting(patterns, able, "trainable")]
 
 
 def _settings(graph: ir.Graph) -> set[ir.Value]:

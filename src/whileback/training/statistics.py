@@ -14,7 +14,13 @@ from whileback.graph.names import label
 from whileback.graph.scopes import is_standard, walk
 from whileback.graph.shapes import rank
 
-__all__ = ["settle_statistics", "train_statistics"]
+__all__ = ["running_statistics", "settle_statistics", "train_statistics"]
+
+
+def running_statistics(graph: ir.Graph) -> list[ir.Value]:
+    """Return the initializers that `train_statistics` would update."""
+    found = [value for node in graph if _keeps_statistics(node) for value in node.inputs[3:5]]
+    return [value for value in dict.fromkeys(found) if value is not None]
 
 
 def train_statistics(op: Builder) -> dict[ir.Value, ir.Value]:

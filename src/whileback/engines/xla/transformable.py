@@ -36,7 +36,7 @@ from whileback.engines.xla.sharding import (
 )
 from whileback.errors import EngineError
 from whileback.gradient import vjp
-from whileback.gradient.activity import dependents, reaching
+from whileback.gradient.activity import connected
 from whileback.gradient.memory.strategies import Memory
 
 __all__ = ["Transformable"]
@@ -144,7 +144,7 @@ class Transformable:
             if output.name in self._floats
             and not all(map(_is_zero, jax.tree.leaves(cotangent, is_leaf=_is_zero)))
         }
-        of, wrt = self._connected(tuple(seeds), residuals.wrt)
+        of, wrt = connected(self.model.graph, seeds, residuals.wrt)
         results: dict[str, Any] = dict.fromkeys(arguments)
         if wrt:
             gradient = self._gradient(of, wrt)
@@ -154,18 +154,6 @@ class Transformable:
             for name, output in zip(wrt, outputs, strict=True):
                 results[name] = jax.tree.map(in_type_of, output, arguments[name])
         return (results,)
-
-    def _connected(
-        self, of: tuple[str, ...], wrt: tuple[str, ...]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the outputs that depend on any of the inputs, and these."""
-        graph = self.model.graph
-        nodes = list(graph)
-        active = dependents(nodes, [value for value in graph.inputs if value.name in wrt])
-        targets = [v for v in graph.outputs if v.name in of and v in active]
-        reached = reaching(nodes, targets, active)
-        inputs = [value for value in graph.inputs if value.name in wrt and value in reached]
-        return tuple(str(v.name) for v in targets), tuple(str(v.name) for v in inputs)
 
     def _make_gradient(self, of: tuple[str, ...], wrt: tuple[str, ...]) -> Transformable:
         return Gradient(f"gradient of {self.name}", self._source, of, wrt)
