@@ -268,6 +268,11 @@ def test_which_nodes_drop(dropout: Any, rates: list[float]) -> None:
             "for the node's own, or False.",
         ),
         (
+            {"one": "0.5"},
+            "dropout= has the ratio '0.5', which is not from 0 to below 1. Give one that is, True "
+            "for the node's own, or False.",
+        ),
+        (
             {"one": -0.5},
             "dropout= has the ratio -0.5, which is not from 0 to below 1. Give one that is, True "
             "for the node's own, or False.",
@@ -373,6 +378,17 @@ def test_classes() -> None:
     for row, weights in zip(classes, ([1, 2, 5], [6, 2, 0]), strict=True):
         for number, weight in enumerate(weights):
             assert_rate(row == number, weight / 8)
+
+
+def test_dropout_with_a_bias() -> None:
+    """What ONNX Runtime's optimizer makes of `Add` and `Dropout`."""
+    text = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+        model (float[600] x, float[600] b, float r, bool t) => (float[600] y) {
+        y = com.microsoft.BiasDropout(x, b, x, r, t) }"""
+    ones = np.ones(600, np.float32)
+    y = drawn(text, x=ones, b=ones, r=0.25, t=True)["y"]
+    assert_rate(y > 1, 0.75)
+    np.testing.assert_allclose(y[y > 1], 1 + 2 / 0.75)
 
 
 def test_a_map_over_a_sequence_draws() -> None:

@@ -238,7 +238,21 @@ def test_wrong_arguments() -> None:
     model = made("MatMul")
     adapted = lora(model)
     for call, message in (
-        (lambda: lora(model, rank=0), "rank=0 is below 1. Give the number of rows of an adapter."),
+        (lambda: lora(model, rank=0), "rank=0 is no number of rows. Give a whole one from 1."),
+        (
+            lambda: lora(model, alpha=float("nan")),
+            "alpha=nan is no factor. Give a finite number above 0.",
+        ),
+        (
+            lambda: lora(model, []),
+            "patterns= is empty. Give patterns of the names of weights, or '*'.",
+        ),
+        (lambda: lora(model, seed=-1), "seed=-1 is no seed. Give a whole number from 0."),
+        (
+            lambda: lora("model.onnx"),  # type: ignore[arg-type]
+            "model= is 'str', but adapters are those of an onnx_ir.Model. Read a file with "
+            "whileback.load(path), a ModelProto with onnx_ir.from_proto(model).",
+        ),
         (
             lambda: lora(adapted),
             "Model 'model' has adapters already. Merge them, or start from the model without.",

@@ -207,6 +207,12 @@ def test_unknown_precision(precision: Any, message: str) -> None:
 
 
 def test_wrong_settings() -> None:
-    for settings in ({"scale": 0}, {"growth": 1.0}, {"backoff": 1.0}, {"interval": 0}):
+    for settings in (
+        {"scale": 0},
+        {"growth": 1.0},
+        {"backoff": 1.0},
+        {"interval": 0},
+        {"scale": "1"},
+    ):
         with pytest.raises(ArgumentError, match="does not fit: the scale is above 0"):
             Precision("float16", **settings)

@@ -173,6 +173,22 @@ PLAIN_LOOP = """(float[N,3] x) => (float[N,3] y)
         d = Identity(c) a = MatMul(u, w) v = Tanh(a) }> }"""
 
 
+def test_weights_that_several_nodes_read() -> None:
+    """As quantisers write them, with a `DequantizeLinear` for each reader; but in one way."""
+    text = """(float[N,3] x) => (float[N,3] y)
+        <int8[3,3] w = {1,2,3, 4,5,6, 7,8,9}, float s = {0.1}, float t = {0.2}> {
+        f = DequantizeLinear(w, s) g = DequantizeLinear(w, S) a = MatMul(x, f) y = MatMul(a, g) }"""
+    one = step(parse(text.replace("S", "s")), "mse", "sgd", quantized="straight-through")
+    assert interface(one).parameters == ["w"]
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype("f")
+    out = compile(one)(x=x, label=x, learning_rate=0.1)
+    plain = parse(PLAIN_LOOP.split("n = ")[0] + "a = MatMul(x, w) y = MatMul(a, w) }")
+    expected = compile(step(plain, "mse", "sgd"))(x=x, label=x, learning_rate=0.1)
+    np.testing.assert_allclose(out["w_next"], expected["w_next"], rtol=1e-4)
+    with pytest.raises(ArgumentError, match="depends on no float tensor"):
+        step(parse(text.replace("S", "t")), "mse", "sgd", quantized="straight-through")
+
+
 def test_scales_are_trained_where_they_are_named() -> None:
     known = interface(step(parse(MODEL), "mse", "sgd", ["w", "s*"], quantized="straight-through"))
     assert sorted(known.parameters) == ["sb", "sw", "sx", "w"]

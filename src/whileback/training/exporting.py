@@ -116,9 +116,9 @@ def _narrowed(array: np.ndarray, value: ir.Value, dtype: ir.DataType) -> np.ndar
     if dtype in HALVES and array.dtype == np.float32:
         return array.astype(dtype.numpy())
     nodes = [use.node for use in value.uses()]
-    if not dtype.is_integer() or [node.op_type for node in nodes] != ["DequantizeLinear"]:
+    if not dtype.is_integer() or {node.op_type for node in nodes} != {"DequantizeLinear"}:
         return array
-    (node,) = nodes
+    node = nodes[0]
     scale, zero = (None if v is None else _content(v) for v in [*node.inputs[1:], None][:2])
     if scale is None or (zero is None and len(node.inputs) > 2):
         return array

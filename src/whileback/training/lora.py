@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,8 @@ def lora(
         alpha: divided by the rank, the factor of what is added.
         seed: of A, uniform between ± 1/√(number of elements that make one of its results).
 
-    Raises: ArgumentError for a rank below 1, for a pattern that fits no such weight, and for a
-        model that has adapters.
+    Raises: ArgumentError for a rank, an alpha or a seed that is none, for a pattern that fits no
+        such weight, and for a model that has adapters.
 
     >>> import onnx_ir as ir
     >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
@@ -127,8 +128,7 @@ def lora(
     >>> list(merge(adapted, {"w_lora_b": np.ones((1, 2), np.float32)}).graph.initializers)
     ['w']
     """
-    if rank < 1:
-        raise ArgumentError(f"rank={rank!r} is below 1. Give the number of rows of an adapter.")
+    _check(rank, alpha, seed)
     if has_adapters(model):
         raise ArgumentError(
             f"Model '{model.graph.name}' has adapters already. Merge them, or start from the model "
@@ -142,6 +142,8 @@ def lora(
     names = [str(weight.name) for weight in sites]
     kind = "weights that only MatMul, Gemm and Conv read"
     wanted = set(fitting(listed(patterns), names, "patterns", kind))
+    if not wanted:
+        raise ArgumentError("patterns= is empty. Give patterns of the names of weights, or '*'.")
     generator = np.random.default_rng(seed)
     for weight, found in sites.items():
         if weight.name in wanted:
@@ -149,8 +151,26 @@ def lora(
     return result
 
 
+def _check(rank: int, alpha: float, seed: int) -> None:
+    """Refuse settings that adapters cannot have."""
+    if not isinstance(rank, int) or rank < 1:
+        raise ArgumentError(f"rank={rank!r} is no number of rows. Give a whole one from 1.")
+    if not isinstance(alpha, Real) or not 0 < alpha < np.inf:
+        raise ArgumentError(f"alpha={alpha!r} is no factor. Give a finite number above 0.")
+    if not isinstance(seed, int) or seed < 0:
+        raise ArgumentError(f"seed={seed!r} is no seed. Give a whole number from 0.")
+
+
 def has_adapters(model: ir.Model) -> bool:
-    """Tell whether a model is one of `lora`."""
+    """Tell whether a model is one of `lora`.
+
+    Raises: ArgumentError for what is no model.
+    """
+    if not isinstance(model, ir.Model):
+        raise ArgumentError(
+            f"model= is {type(model).__name__!r}, but adapters are those of an onnx_ir.Model. Read "
+            "a file with whileback.load(path), a ModelProto with onnx_ir.from_proto(model)."
+        )
     return _KEY in model.metadata_props
 
 

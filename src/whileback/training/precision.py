@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
+import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError
@@ -58,12 +60,17 @@ class Precision:
             raise ArgumentError(
                 f"precision={self.dtype!r} is unknown; give 'float16' or 'bfloat16'."
             )
-        fits = self.scale > 0 and self.growth > 1 and 0 < self.backoff < 1 and self.interval >= 1
-        if not fits:
+        numbers = (self.scale, self.growth, self.backoff)
+        known = all(isinstance(each, Real) for each in numbers) and isinstance(self.interval, int)
+        if not (known and self._fits()):
             raise ArgumentError(
                 f"{self!r} does not fit: the scale is above 0, growth above 1, backoff between 0 "
                 "and 1, and the interval at least 1. Change that."
             )
+
+    def _fits(self) -> bool:
+        grows = 1 < self.growth < np.inf and 0 < self.backoff < 1
+        return 0 < self.scale < np.inf and grows and self.interval >= 1
 
     @property
     def type(self) -> ir.DataType:

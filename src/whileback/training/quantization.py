@@ -6,7 +6,7 @@ integer-arithmetic-only inference, arXiv:1712.05877.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -38,8 +38,9 @@ def check_whole_numbers(graph: ir.Graph, patterns: Sequence[str]) -> None:
 def quantized_masters(op: Builder, wanted: Callable[[str], bool]) -> None:
     """Let whole numbers of the names wanted be floats that are quantised in every run.
 
-    These are initializers of a main graph in normal form that one `DequantizeLinear` alone reads;
-    a float of the same name takes the place of each. What has the 32 bits of a bias is not rounded.
+    These are initializers of a main graph in normal form that `DequantizeLinear` alone reads, in
+    one way; a float of the same name takes the place of each. What has the 32 bits of a bias is not
+    rounded.
     """
     start = op.inside("start")
     for name, value in _held(op.graph)[0].items():
@@ -58,7 +59,7 @@ def _held(graph: ir.Graph) -> tuple[dict[str, ir.Value], dict[str, ir.Node]]:
     able = {
         str(value.name): value
         for value, nodes in readers.items()
-        if len(nodes) == 1 and _dequantizes(nodes[0], value)
+        if all(_dequantizes(node, value) for node in nodes) and len(set(map(_way, nodes))) == 1
     }
     return able, {str(v.name): nodes[0] for v, nodes in readers.items() if str(v.name) not in able}
 
@@ -72,6 +73,12 @@ def _dequantizes(node: ir.Node, value: ir.Value) -> bool:
         and value.dtype is not None
         and value.dtype.is_integer()
     )
+
+
+def _way(node: ir.Node) -> tuple[Hashable, ...]:
+    """Return by what a `DequantizeLinear` makes floats of whole numbers."""
+    attributes = (node.attributes.get_int(*each) for each in (("axis", 1), ("block_size", 0)))
+    return (*node.inputs[1:], *attributes)
 
 
 def _refuse(pattern: str, other: dict[str, ir.Node]) -> None:
@@ -88,7 +95,8 @@ def _refuse(pattern: str, other: dict[str, ir.Node]) -> None:
 
 def _become_float(op: Builder, graph: ir.Graph, value: ir.Value) -> None:
     """Put a float that is quantised in the place of whole numbers."""
-    ((node, _),) = value.uses()
+    nodes = [use.node for use in value.uses()]
+    node = nodes[0]
     _, scale, zero_point = [*node.inputs, None][:3]
     name = str(value.name)
     array = _as_floats(node, *(_array(each) for each in (value, scale, zero_point)))
@@ -100,7 +108,7 @@ def _become_float(op: Builder, graph: ir.Graph, value: ir.Value) -> None:
     graph.register_initializer(master)
     op.origin, op.role = node, "quantize"
     if value.dtype == ir.DataType.INT32:
-        become(node, "Identity", [op.cast(master, node.outputs[0])])
+        _become(nodes, op.cast(master, node.outputs[0]))
         return
     attributes: dict[str, int | None] = {
         "axis": node.attributes.get_int("axis", 1),
@@ -110,13 +118,19 @@ def _become_float(op: Builder, graph: ir.Graph, value: ir.Value) -> None:
     assert scale is not None
     inputs = [op.cast(master, scale), scale, zero_point]
     (rounded,) = op.emit("QuantizeLinear", inputs, attributes)
-    if node.graph is graph:
-        node.replace_input_with(0, rounded)
+    if all(each.graph is graph for each in nodes):
+        for each in nodes:
+            each.replace_input_with(0, rounded)
         return
     # ONNX Runtime 1.32 dies of a `Transpose` of what `DequantizeLinear` makes that a loop reads.
     axis, block = attributes["axis"], attributes["block_size"]
     result = out_of_units(op, rounded, scale, zero_point, axis, block or 0)
-    become(node, "Identity", [op.cast(result, node.outputs[0])])
+    _become(nodes, op.cast(result, node.outputs[0]))
+
+
+def _become(nodes: Sequence[ir.Node], value: ir.Value) -> None:
+    for node in nodes:
+        become(node, "Identity", [value])
 
 
 def _array(value: ir.Value | None) -> np.ndarray | None:

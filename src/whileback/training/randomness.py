@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
+from numbers import Real
 
 import numpy as np
 import onnx_ir as ir
@@ -82,7 +83,7 @@ def set_dropout(op: Builder, dropping: Dropping) -> None:
 
 
 def _set(op: Builder, node: ir.Node, ratio: bool | float) -> None:
-    if not 0 <= ratio < 1 and ratio is not True:
+    if ratio is not True and not (isinstance(ratio, Real) and 0 <= ratio < 1):
         raise ArgumentError(
             f"dropout= has the ratio {ratio!r}, which is not from 0 to below 1. Give one that is, "
             "True for the node's own, or False."
