@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from whileback.trainer.checkpoints import (
     read_checkpoint,
     write_checkpoint,
 )
+from whileback.training.interface import Interface
 
 STATE = {
     "a/b:0": np.arange(6, dtype="f").reshape(2, 3),
@@ -30,13 +32,17 @@ STATE = {
     "half": np.array([1, 2], ir.DataType.BFLOAT16.numpy()),
     "transposed": np.arange(6.0).reshape(2, 3).T,
 }
-CHECKPOINT = Checkpoint(STATE, 3, "abc", {"epoch": 1, "sums": {"loss": 0.1 + 0.2}})
+KNOWN = Interface("loss", {"loss": "mse"}, ["a/b:0"], ["transposed"], ["n"])
+POSITION = {"epoch": 1, "sums": {"loss": 0.1 + 0.2}}
+CHECKPOINT = Checkpoint(STATE, 3, "abc", KNOWN, POSITION)
 
 
 def test_there_and_back(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "c", CHECKPOINT)
     found = read_checkpoint(tmp_path / "c")
     assert (found.steps, found.signature, found.position) == (3, "abc", CHECKPOINT.position)
+    assert found.interface == KNOWN
+    assert list(found.parameters()) == ["a/b:0", "transposed"]
     assert found.state.keys() == STATE.keys()
     for name, array in STATE.items():
         assert np.array_equal(found.state[name], array)
@@ -91,12 +97,11 @@ def write_by_hand(path: Path, metadata: str, kind: str = "F32") -> None:
 
 
 SAID: dict[str, Any] = {
-    "averages": {},
     "checksums": {"w": 1},
+    "interface": asdict(Interface("loss", {}, ["w"], [], [])),
     "position": {},
     "signature": "",
     "steps": 1,
-    "tensors": [],
     "version": 1,
 }
 
@@ -111,7 +116,7 @@ SAID: dict[str, Any] = {
         "{}",
         json.dumps(SAID | {"steps": "1"}),
         json.dumps(SAID | {"more": 1}),
-        json.dumps({name: each for name, each in SAID.items() if name != "averages"}),
+        json.dumps({name: each for name, each in SAID.items() if name != "interface"}),
     ],
 )
 def test_metadata_of_strangers(said: str, tmp_path: Path) -> None:
@@ -126,13 +131,24 @@ def test_metadata_of_strangers(said: str, tmp_path: Path) -> None:
 
 def test_other_files_of_strangers(tmp_path: Path) -> None:
     path = tmp_path / "c"
-    checksum = {"w": _checksum(np.zeros(4, "f"))}
+    checksum, known = {"w": _checksum(np.zeros(4, "f"))}, SAID["interface"]
     for said, kind, text in (
         (SAID | {"version": 2}, "F32", "is of version 2, and this whileback reads 1; take the"),
         (SAID, "F32", "is damaged in tensor 'w'; take another checkpoint"),
         (SAID, "F8_E5M2", "has a tensor of a type that no step keeps ("),
-        (SAID | {"checksums": checksum, "tensors": ["v"]}, "F32", "has metadata that whileback"),
-        (SAID | {"checksums": checksum, "averages": {"w": []}}, "F32", "has metadata that whil"),
+        *(
+            (SAID | {"checksums": checksum, "interface": each}, "F32", "has metadata that")
+            for each in (
+                known | {"parameters": ["v"]},
+                known | {"parameters": [["w"]]},
+                known | {"averages": {"w": 1}},
+                known | {"averages": []},
+                known | {"flat": [{"name": "v", "shape": [5], "offset": 0}]},
+                known | {"flat": [{"name": "v", "shape": ["4"], "offset": 0}]},
+                known | {"flat": [{"name": "v", "shape": [4], "offset": 1}]},
+                {"more": 1},
+            )
+        ),
     ):
         write_by_hand(path, json.dumps(said), kind)
         with pytest.raises(FormatError) as caught:
@@ -155,7 +171,8 @@ def test_checkpoints_of_other_steps(tmp_path: Path) -> None:
     )
     state = {**before, "w": np.zeros((4, 2), "f"), "b": before["b"].astype("d")}
     del state["m"]
-    write_checkpoint(tmp_path / "shapes", Checkpoint(state, 1, sgd.signature))
+    known = replace(read_checkpoint(tmp_path / "adam").interface, statistics=[])
+    write_checkpoint(tmp_path / "shapes", Checkpoint(state, 1, sgd.signature, known))
     with pytest.raises(FormatError) as caught:
         sgd.restore(tmp_path / "shapes")
     assert str(caught.value) == (
@@ -163,7 +180,7 @@ def test_checkpoints_of_other_steps(tmp_path: Path) -> None:
         "float32[4, 2], not float32[4, 3]; 'b' is float64[3], not float32[3]. Take one that the "
         "same step has written, with the same model, losses and optimizer."
     )
-    write_checkpoint(tmp_path / "losses", Checkpoint(before, 1, "other"))
+    write_checkpoint(tmp_path / "losses", Checkpoint(before, 1, "other", known))
     with pytest.raises(FormatError, match="it has other losses"):
         sgd.restore(tmp_path / "losses")
     assert sgd.steps == 1

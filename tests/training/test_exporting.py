@@ -116,6 +116,24 @@ def test_averages() -> None:
     assert np.array_equal(exported.graph.initializers["w"].const_value.numpy(), average["w"])
 
 
+@pytest.mark.parametrize("average", [False, True])
+def test_a_step_with_one_vector(average: bool, tmp_path: Path) -> None:
+    """Comes back as the parameters of the model, from a trainer and from a checkpoint."""
+    model = parse("""(float[N,2] x) => (float[N,2] y)
+        <float[2,2] w = {1, 2, 3, 4}, float[2] b = {0, 0}> { z = MatMul(x, w) y = Add(z, b) }""")
+    step = training.step(model, "mse", "adam", flat=True, average=0.5)
+    trainer = training.Trainer(step, evaluation=training.evaluation(model, "mse", step))
+    batch = {"x": np.ones((3, 2), "f"), "label": np.zeros((3, 2), "f")}
+    for _ in range(3):
+        trainer.step(batch, 0.1)
+    trainer.save(tmp_path / "c")
+    checkpoint = training.read_checkpoint(tmp_path / "c")
+    for parameters in (trainer.parameters(average), checkpoint.parameters(average)):
+        assert {name: array.shape for name, array in parameters.items()} == {"w": (2, 2), "b": (2,)}
+        found = whileback.compile(training.export(model, parameters))(x=batch["x"])["y"]
+        assert np.array_equal(found, trainer.evaluate(batch, average).outputs["y"])
+
+
 def test_errors() -> None:
     model = parse("(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul(x, w) }")
     with pytest.raises(ArgumentError) as caught:

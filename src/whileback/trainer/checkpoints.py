@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,18 +20,19 @@ import numpy as np
 from whileback.errors import ArgumentError, FormatError
 from whileback.formats.atomic import atomic_files, require_free
 from whileback.formats.files import errors_name
+from whileback.training.flat import parted
+from whileback.training.interface import Interface
 
 __all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
 
 _KEY = "whileback.checkpoint"
 _VERSION = 1
 _TYPES = {
-    "averages": dict,
     "checksums": dict,
+    "interface": dict,
     "position": dict,
     "signature": str,
     "steps": int,
-    "tensors": list,
 }
 _FOREIGN = (
     "has metadata that whileback has not written; name a checkpoint that training has written"
@@ -46,33 +47,43 @@ class Checkpoint:
         state: by input of the step, its value for the next one.
         steps: how many were made.
         signature: of the step; see `Trainer.signature`.
+        interface: what of the state is what to the step.
         position: what the caller needs to go on from there, as JSON has it.
-        tensors: what of the state belongs to the model: parameters and running statistics.
-        averages: by parameter, what of the state is its moving average.
     """
 
     state: Mapping[str, np.ndarray]
     steps: int
     signature: str
+    interface: Interface
     position: Mapping[str, Any] = field(default_factory=dict)
-    tensors: Sequence[str] = ()
-    averages: Mapping[str, str] = field(default_factory=dict)
 
-    def parameters(self, average: bool = False) -> dict[str, np.ndarray]:
-        """Return parameters and running statistics, for `whileback.training.export`.
+    def inputs(self, average: bool = False) -> dict[str, np.ndarray]:
+        """Return parameters and running statistics, as the inputs of the step.
 
         Args:
             average: whether to take the moving averages of parameters in place of these.
 
         Raises: ArgumentError if averages are asked for, and the step keeps none.
         """
-        if average and not self.averages:
+        known = self.interface
+        if average and not known.averages:
             raise ArgumentError(
                 "The step keeps no moving averages. Make it with average=0.999, or take the "
                 "parameters themselves."
             )
-        averages = self.averages if average else {}
-        return {name: self.state[averages.get(name, name)] for name in self.tensors}
+        averages = known.averages if average else {}
+        names = [*known.parameters, *known.statistics]
+        return {name: self.state[averages.get(name, name)] for name in names}
+
+    def parameters(self, average: bool = False) -> dict[str, np.ndarray]:
+        """Return parameters and running statistics, for `whileback.training.export`.
+
+        A vector of all parameters is taken apart. For argument and errors see `inputs`.
+        """
+        found, known = self.inputs(average), self.interface
+        if known.flat:
+            found |= parted(known, found.pop(known.parameters[0]))
+        return found
 
 
 def write_checkpoint(
@@ -90,8 +101,7 @@ def write_checkpoint(
         "signature": checkpoint.signature,
         "steps": checkpoint.steps,
         "position": checkpoint.position,
-        "tensors": checkpoint.tensors,
-        "averages": checkpoint.averages,
+        "interface": asdict(checkpoint.interface),
         "checksums": {name: _checksum(array) for name, array in state.items()},
     }
     text = json.dumps(said, sort_keys=True)
@@ -121,9 +131,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         except (AttributeError, TypeError) as error:
             raise FormatError(f"has a tensor of a type that no step keeps ({error})") from error
         _check(state, said.pop("checksums"))
-        checkpoint = Checkpoint(state=state, **said)
-        _check_names(checkpoint)
-    return checkpoint
+        known = _interface(said.pop("interface"), state)
+    return Checkpoint(state=state, interface=known, **said)
 
 
 def _said(metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -157,11 +166,17 @@ def _check(state: Mapping[str, np.ndarray], checksums: Mapping[str, int]) -> Non
             raise FormatError(f"is damaged in tensor {name!r}; take another checkpoint")
 
 
-def _check_names(checkpoint: Checkpoint) -> None:
-    """Refuse a file that speaks of tensors that it does not have."""
-    spoken = [*checkpoint.tensors, *checkpoint.averages.values()]
-    if any(not isinstance(name, str) or name not in checkpoint.state for name in spoken):
-        raise FormatError(_FOREIGN)
+def _interface(said: Mapping[str, Any], state: Mapping[str, np.ndarray]) -> Interface:
+    """Return the interface of a step, whose tensors are all there."""
+    try:
+        known = Interface.of(said)
+        for name in (*known.parameters, *known.statistics, *known.averages.values()):
+            _ = state[name]
+        if known.flat:
+            parted(known, np.ravel(state[known.parameters[0]]))
+    except (ArgumentError, AttributeError, LookupError, TypeError, ValueError):
+        raise FormatError(_FOREIGN) from None
+    return known
 
 
 def _checksum(array: np.ndarray) -> int:

@@ -140,7 +140,7 @@ class Trainer:
                 "This Trainer has no model to evaluate. Make it with "
                 "Trainer(step, evaluation=whileback.training.evaluation(model, loss, step))."
             )
-        out = self._evaluation({**batch, **self._checkpoint().parameters(average)})
+        out = self._evaluation({**batch, **self._checkpoint().inputs(average)})
         arrays = {name: np.asarray(value) for name, value in out.items()}
         return Evaluation(
             {name: float(arrays.pop(name)) for name in self._losses},
@@ -217,9 +217,8 @@ class Trainer:
 
     def _checkpoint(self, position: Mapping[str, Any] | None = None) -> Checkpoint:
         """Return what is kept, as arrays of the engine that hold until the next step."""
-        known, kept = self._known, self._step.values
-        tensors = [*known.parameters, *known.statistics]
-        return Checkpoint(kept, self.steps, self.signature, position or {}, tensors, known.averages)
+        kept = self._step.values
+        return Checkpoint(kept, self.steps, self.signature, self._known, position or {})
 
     def _described(self) -> list[Any]:
         return [{name: _described(value) for name, value in self._kept.items()}, self._losses]

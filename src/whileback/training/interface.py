@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import onnx_ir as ir
 
@@ -64,6 +65,11 @@ class Interface:
         """Put this into a model's metadata."""
         model.metadata_props[_KEY] = json.dumps(asdict(self), ensure_ascii=False)
 
+    @classmethod
+    def of(cls, known: Mapping[str, Any]) -> Interface:
+        """Return what `asdict` has made plain."""
+        return cls(**{**known, "flat": [Part(**part) for part in known.get("flat", [])]})
+
 
 def interface(model: ir.Model) -> Interface:
     """Return what the inputs and outputs of a step are.
@@ -85,6 +91,4 @@ def interface(model: ir.Model) -> Interface:
             f"Model '{model.graph.name}' is no training step: its metadata lack {_KEY!r}. Make one "
             "with whileback.training.step()."
         )
-    known = json.loads(model.metadata_props[_KEY])
-    parts = [Part(**part) for part in known.pop("flat", [])]
-    return Interface(**known, flat=parts)
+    return Interface.of(json.loads(model.metadata_props[_KEY]))
