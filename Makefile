@@ -53,6 +53,7 @@ bench-xla: setup
 
 bench-training: setup
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/adapting.py
 
 clean:
 	rm -rf $(VENV) build dist .downloads demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -74,7 +74,8 @@ def step(
         dropout: which `Dropout` nodes drop, at any depth: by default those that do in the model,
             which is none in one exported for inference. True: all of them, as much as each says.
             A number: all of them, with that ratio. A mapping of patterns of names of nodes: these,
-            True or with a ratio, or not at all (False); a later one counts.
+            True or with a ratio, or not at all (False); a later one counts. The masks of all trips
+            of a loop are made at once before it where that can be, unless `memory` is given.
         precision: "float16" or "bfloat16": products are computed in that type, parameters stay
             FLOAT, or become it; or a `Precision` with settings. With FLOAT16 the loss is scaled by
             the input `loss_scale` FLOAT[], and a step whose gradients are not finite is left out.
