@@ -322,6 +322,14 @@ KINDS = {
         "shrinks",
         f"l = Gather(p, zero) {OF_L} {FIRST} r = Range(s1, n1, s1) q = Gather(p, r)",
         reads(lambda p, i: p[0], lambda p, t, i: p[1:]),
+        "Range",
+    ),
+    "all but the last are picked": Kind(
+        "shrinks",
+        f"l = Gather(p, minus) {OF_L} n = Shape<end = 1>(p) n0 = Sub(n, one) n1 = Squeeze(n0)"
+        "r = Range(s0, n1, s1) q = Gather(p, r)",
+        reads(lambda p, i: p[-1], lambda p, t, i: p[:-1]),
+        "Range",
     ),
     "those that are not zero": Kind(
         "shrinks",

@@ -18,6 +18,7 @@ from whileback.gradient.memory.late import put_off
 from whileback.gradient.memory.lists import read_as_tensors
 from whileback.gradient.memory.marking import ImplicitLoops, mark_implicit
 from whileback.gradient.memory.naming import by_loop
+from whileback.gradient.memory.ranges import cut_ranges
 from whileback.gradient.memory.segments import emit_segments
 from whileback.gradient.memory.sequences import carry_as_tensors
 from whileback.gradient.memory.strategies import Memory, Strategy, known_trips, plan
@@ -68,6 +69,7 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
     renewed = {node: carry_as_tensors(op, carry_rows(op, node)) for node in whole}
     loops = [renewed.get(node, node) for node in loops]
     strategies = {renewed.get(node, node): meant for node, meant in strategies.items()}
+    cut_ranges(op, loops)
     capture_unchanged(op, loops)
     read_as_tensors(op, loops)
     for find in (writes, appends):
