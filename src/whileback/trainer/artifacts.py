@@ -37,8 +37,8 @@ Stock ONNX Runtime makes it, in any language, with nothing else installed.
 A step:
 
 1. Feed the inputs of role {feeds}; those of a batch are the model's and its labels.
-2. Feed the inputs of role "parameter", "statistic" and "state", which may be left out in the first
-   step: their defaults are their first values.
+2. Feed the inputs of role "parameter", "statistic" and "state": in the first step what the
+   checkpoint holds.
 3. Run the model. `{loss}` is the loss before the step.
 4. Each input of step 2 has a field `next`: the output of that name is its value in the next step.
 
@@ -81,16 +81,30 @@ def write_artifacts(
                 f"'{folder / name}' exists; choose another folder, or replace it with --force "
                 "(in Python overwrite=True)"
             )
-    for model, name in ((step, STEP), (evaluation, EVALUATION)):
-        save(model, folder / name, external_data="copy", overwrite=overwrite)
-    trainer.save(folder / STATE, overwrite=overwrite)
     known = interface(step)
+    for model, name in ((step, STEP), (evaluation, EVALUATION)):
+        bare = _without_defaults(model, known)
+        save(bare, folder / name, external_data="copy", overwrite=overwrite)
+    trainer.save(folder / STATE, overwrite=overwrite)
     said = _described(step, evaluation, known)
     roles = {port["role"] for port in said["step"]["inputs"] if "next" not in port}
     feeds = " and ".join(json.dumps(role) for role in sorted(roles))
     with errors_name(folder), atomic_files() as open_file:
         open_file(folder / _SAID).write(json.dumps(said, indent=1).encode())
         open_file(folder / _README).write(_TEXT.format(loss=known.loss, feeds=feeds).encode())
+
+
+def _without_defaults(model: ir.Model, known: Interface) -> ir.Model:
+    """Return a model that has to be fed what is kept, which the checkpoint holds.
+
+    ONNX Runtime for JavaScript feeds no input that has a default, and does not say so.
+    """
+    result = model.clone()
+    parts = [part.name for part in known.flat]
+    for name in (*known.parameters, *known.statistics, *known.state, *parts):
+        if (value := result.graph.initializers.pop(name, None)) is not None:
+            value.const_value = None
+    return result
 
 
 def _described(step: ir.Model, evaluation: ir.Model, known: Interface) -> dict[str, Any]:
