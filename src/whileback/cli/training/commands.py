@@ -171,9 +171,10 @@ def _tell(made: Made, data: training.Dataset, recipe: Recipe) -> None:
     values = {str(value.name): value for value in made.step.graph.inputs}
     sizes = [math.prod(static_shape(values[name]) or ()) for name in known.parameters]
     batches = number_of_batches(data, recipe.batch)
+    each = "1 batch" if batches == 1 else f"{batches} batches"
     print(
         f"{sum(sizes)} numbers in {len(sizes)} tensors are trained, on {len(data)} examples in "
-        f"{batches} batches"
+        f"{each}"
     )
 
 
