@@ -1,9 +1,10 @@
-"""The console of the README: what it shows is what the commands print."""
+"""The README and the page on training: what they show is what commands print, and runs."""
 
 import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,7 +14,7 @@ import whileback
 from whileback.cli import main
 
 ROOT = Path(__file__).parents[1]
-PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
+BLOCKS = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -36,21 +37,39 @@ def test_console(
         assert capsys.readouterr().out == expected
 
 
-def test_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the section on training shows, on a small model and small data."""
-    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Training\n")[2]
-    blocks = PYTHON.findall(section.partition("\n## ")[0])
-    assert len(blocks) > 1
+@pytest.mark.parametrize(
+    ("page", "first", "end"),
+    [("README.md", "\n## Training\n", "\n## "), ("docs/training.md", "# Training\n", "\x00")],
+)
+def test_training(page: str, first: str, end: str, training_files: dict[str, Any]) -> None:
+    """What a page shows of training, on a small model and small data."""
+    section = (ROOT / page).read_text(encoding="utf-8").partition(first)[2].partition(end)[0]
+    blocks = BLOCKS.findall(section)
+    assert {kind for kind, _ in blocks} == {"sh", "python"}
+    for kind, block in blocks:
+        if kind == "python":
+            exec(block, training_files)
+            continue
+        for command in block.replace("\\\n", " ").strip().splitlines():
+            assert main(shlex.split(command, comments=True)[1:]) == 0
+    tuned = whileback.compile("tuned.onnx")(x=training_files["batches"][0]["x"])
+    assert tuned["z"].shape == (32, 2)
+
+
+@pytest.fixture
+def training_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return what the code refers to, in a folder with the files that it reads."""
     random = np.random.default_rng(0)
     x = random.normal(size=(32, 2)).astype(np.float32)
     y = (x[:, 0] > x[:, 1]).astype(np.int64)
     monkeypatch.chdir(tmp_path)
     whileback.save(ir.from_onnx_text(CLASSIFIER), "model.onnx")
-    scope = {"whileback": whileback, "batches": [(x, y)] * 2, "x": x, "y": y}
-    scope |= {"x_test": x, "y_test": y}
-    for block in blocks:
-        exec(block, scope)
-    assert whileback.compile("tuned.onnx")(x=x)["z"].shape == (32, 2)
+    for name in ("train", "test"):
+        np.savez(f"{name}.npz", x=x, y=y)
+    np.save("x.npy", x), np.save("y.npy", y)
+    rows = [f"{a},{b},{c}" for (a, b), c in zip(x.tolist(), y.tolist(), strict=True)]
+    Path("table.csv").write_text("\n".join(["p0,p1,y", *rows]))
+    return {"whileback": whileback, "x": x, "y": y, "batches": [{"x": x, "label": y}] * 2}
 
 
 def test_the_example_is_the_file() -> None:
