@@ -128,6 +128,17 @@ def test_other_values(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_defaults_of_other_inputs(engine: str) -> None:
+    """Hold whenever these are left out, also after they were given."""
+    model = parse("""(float[2] x, float[2] a, float by) => (float[2] b, float[2] y)
+        <float by = {2}> { y = Mul(x, by) b = Add(a, y) }""")
+    carrying = compile(model, engine).carrying({"a": "b"}, {"a": [0.0, 0.0]})
+    for given, y in (({}, 2), ({"by": 3.0}, 3), ({"by": 4.0}, 4), ({}, 2), ({}, 2)):
+        assert carrying(x=[1.0, 1.0], **given)["y"].tolist() == [y, y]
+    assert np.asarray(carrying.values["a"]).tolist() == [13, 13]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_first_values_may_lie_in_memory_as_they_like(engine: str) -> None:
     model = parse("(float[2,3] x, float[2,3] a) => (float[2,3] b) { b = Add(a, x) }")
     given = np.arange(6, dtype="f").reshape(3, 2).T

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
+from tests.judge import parse
 from tests.trainer.models import Arrays, data, model, trainer
 
 import whileback
@@ -66,6 +67,26 @@ def test_a_state_is_put_back() -> None:
     assert second.steps == 2
     for name, array in first.state().items():
         assert np.array_equal(array, second.state()[name])
+
+
+def test_seeds() -> None:
+    """What is dropped is decided by the seed and the number of the call, and by nothing else."""
+    dropping = parse(
+        """(float[N,64] x) => (float[N,1] y)
+        <float[64,1] w = {ONES}, float r = {0.5}, bool t = {1}> {
+            d = Dropout(x, r, t)
+            y = MatMul(d, w)
+        }""".replace("ONES", ",".join(["1"] * 64))
+    )
+    step = training.step(dropping, "mse", "sgd")
+    batch = {"x": np.ones((2, 64), "f"), "label": np.zeros((2, 1), "f")}
+    losses = []
+    for seed in (None, 0, 1, 1):
+        trained = training.Trainer(step, seed=seed)
+        losses.append([trained.step(batch, 0.0)["loss"] for _ in range(3)])
+    assert losses[0] == losses[1]
+    assert losses[2] == losses[3]
+    assert len(set(losses[0] + losses[2])) == 6
 
 
 def test_errors() -> None:

@@ -33,17 +33,27 @@ class Buffers:
         self._sets = [first, {name: np.empty_like(array) for name, array in first.items()}]
         carried = set(following.values())
         self._others = [out.name for out in session.get_outputs() if out.name not in carried]
-        self._bindings = [self._bound(following, *sets) for sets in (self._sets, self._sets[::-1])]
+        self._following = following
+        self._without_default = {port.name for port in session.get_inputs()}
+        self._bound: frozenset[str] = frozenset()
+        self._bindings = self._new_bindings()
 
-    def _bound(self, following: Mapping[str, str], read: Arrays, written: Arrays) -> Any:
+    def _new_bindings(self) -> list[Any]:
+        """Return what binds the two sets, for the next run and for the one after it."""
+        return [self._binding(*sets) for sets in (self._sets, self._sets[::-1])]
+
+    def _binding(self, read: Arrays, written: Arrays) -> Any:
         binding = self._session.io_binding()
-        for name, new in following.items():
+        for name, new in self._following.items():
             binding.bind_ortvalue_input(name, self._wrap(read[name]))
             binding.bind_ortvalue_output(new, self._wrap(written[name]))
         return binding
 
     def run(self, arguments: Arrays) -> Sequence[Any]:
         """Run with the other inputs; the buffers change places if that succeeds."""
+        if self._bound != arguments.keys():
+            # What was given before, and is left out now, has its default again.
+            self._bound, self._bindings = frozenset(arguments), self._new_bindings()
         binding = self._bindings[0]
         try:
             self._run(binding, arguments)
@@ -57,7 +67,12 @@ class Buffers:
 
     def _run(self, binding: Any, arguments: Arrays) -> None:
         for name, array in arguments.items():
-            binding.bind_cpu_input(name, np.asarray(array, order="C"))
+            array = np.asarray(array, order="C")
+            if name in self._without_default:
+                binding.bind_cpu_input(name, array)
+            else:
+                # The faster way knows no inputs with defaults.
+                binding.bind_ortvalue_input(name, self._wrap(array))
         for name in self._others:
             # Bound anew, since the last run may have given it another shape.
             binding.bind_output(name)
