@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from tests.cli.conftest import Command
 from tests.trainer.models import data, model
 
@@ -200,6 +200,36 @@ def test_artifacts_are_a_step_for_others(files: Command) -> None:
     assert [part["name"] for part in said["parameters"]] == ["b", "c", "s", "w"]
     assert [p["name"] for p in said["step"]["inputs"] if p["role"] == "parameter"] == ["parameters"]
     assert sum(p["role"] == "parameter" for p in said["evaluation"]["inputs"]) == 4
+
+
+def test_what_others_have_trained_is_exported(files: Command) -> None:
+    save_file({"b": np.array([1, 2, 3], "f")}, "trained.safetensors")
+    words = ("export", "model.onnx", "--from")
+    assert files(*words, "trained.safetensors", "-o", "tuned.onnx") == (
+        0,
+        "'tuned.onnx' has the tensors of 'trained.safetensors'\n",
+        "",
+    )
+    assert whileback.load("tuned.onnx").graph.initializers["b"].const_value.numpy().tolist() == [
+        1,
+        2,
+        3,
+    ]
+    assert files(*words, "trained.safetensors", "--average", "-o", "t.onnx").err == (
+        "error: 'trained.safetensors': holds no moving averages: it is no checkpoint\n"
+    )
+    save_file({"q": np.zeros(3, "f")}, "other.safetensors")
+    assert files(*words, "other.safetensors", "-o", "t.onnx").err.startswith(
+        "error: Model 'model' holds no tensor 'q'; there are 6: "
+    )
+    Path("cut.safetensors").write_bytes(Path("other.safetensors").read_bytes()[:-4])
+    assert files(*words, "cut.safetensors", "-o", "t.onnx").err.startswith(
+        "error: 'cut.safetensors': is damaged or truncated ("
+    )
+    assert files(*words, "none.safetensors", "-o", "t.onnx").err == (
+        "error: 'none.safetensors': is no file; name a checkpoint, or tensors as .safetensors\n"
+    )
+    assert not Path("t.onnx").exists()
 
 
 def follow_the_interface(folder: Path) -> dict[str, Any]:

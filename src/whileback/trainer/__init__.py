@@ -2,7 +2,12 @@
 
 from whileback.trainer.artifacts import write_artifacts
 from whileback.trainer.batches import Arrays, Indexed
-from whileback.trainer.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from whileback.trainer.checkpoints import (
+    Checkpoint,
+    read_checkpoint,
+    read_parameters,
+    write_checkpoint,
+)
 from whileback.trainer.data import Dataset, read_data
 from whileback.trainer.metrics import accuracy
 from whileback.trainer.run import Moment, Outcome, Run
@@ -21,6 +26,7 @@ __all__ = [
     "accuracy",
     "read_checkpoint",
     "read_data",
+    "read_parameters",
     "write_artifacts",
     "write_checkpoint",
 ]

@@ -23,7 +23,7 @@ from whileback.formats.files import errors_name
 from whileback.training.flat import parted
 from whileback.training.interface import Interface
 
-__all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["Checkpoint", "read_checkpoint", "read_parameters", "write_checkpoint"]
 
 _KEY = "whileback.checkpoint"
 _VERSION = 1
@@ -133,6 +133,34 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         _check(state, said.pop("checksums"))
         known = _interface(said.pop("interface"), state)
     return Checkpoint(state=state, interface=known, **said)
+
+
+def read_parameters(path: str | os.PathLike[str], average: bool = False) -> dict[str, np.ndarray]:
+    """Read parameters and running statistics, for `whileback.training.export`.
+
+    Args:
+        path: a checkpoint, or the tensors that another program has written as safetensors, under
+            the names of a step's inputs.
+        average: of a checkpoint, whether to take the moving averages of parameters.
+
+    Raises:
+        ArgumentError: averages are asked for, and there are none.
+        FormatError: as `read_checkpoint`.
+    """
+    path = Path(path)
+    safetensors = _safetensors()
+    with errors_name(path):
+        if not path.is_file():
+            raise FormatError("is no file; name a checkpoint, or tensors as .safetensors")
+        try:
+            with safetensors.safe_open(path, framework="numpy") as file:
+                if _KEY not in (file.metadata() or {}):
+                    if average:
+                        raise ArgumentError("holds no moving averages: it is no checkpoint")
+                    return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except safetensors.SafetensorError as error:
+            raise FormatError(f"is damaged or truncated ({error}); write it again") from error
+    return read_checkpoint(path).parameters(average)
 
 
 def _said(metadata: Mapping[str, str]) -> dict[str, Any]:

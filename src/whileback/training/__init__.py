@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         accuracy,
         read_checkpoint,
         read_data,
+        read_parameters,
         write_artifacts,
         write_checkpoint,
     )
@@ -117,6 +118,7 @@ __all__ = [
     "radam",
     "read_checkpoint",
     "read_data",
+    "read_parameters",
     "rmsprop",
     "schedule_named",
     "sgd",
@@ -139,6 +141,7 @@ _RUNNING = frozenset(
         "accuracy",
         "read_checkpoint",
         "read_data",
+        "read_parameters",
         "write_artifacts",
         "write_checkpoint",
     )

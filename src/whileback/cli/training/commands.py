@@ -36,7 +36,7 @@ def train(arguments: argparse.Namespace) -> int:
     folder.require_free(arguments.resume, arguments.force)
     goes_on = arguments.resume and folder.is_begun
     with Progress(f"preparing {arguments.model}"):
-        model = folder.model() if goes_on else _opened(arguments)
+        model = folder.model() if goes_on else _opened(arguments.model)
         made = StepRecipe.of(arguments).make(model)
         data, tests = _data(arguments, made)
         recipe = Recipe.of(arguments)
@@ -54,12 +54,8 @@ def train(arguments: argparse.Namespace) -> int:
 def export(arguments: argparse.Namespace) -> int:
     """`whileback export`: write the original model with the parameters of a run."""
     require_free(Path(arguments.output).absolute(), arguments.force)
-    folder = RunFolder(Path(arguments.run))
-    file = folder.checkpoint(arguments.best)
-    with Progress(f"exporting {file}") as progress:
-        checkpoint = training.read_checkpoint(file)
-        parameters = checkpoint.parameters(arguments.average)
-        tuned = folder.recipe().restored(folder.model(), parameters)
+    with Progress(f"exporting {arguments.run}") as progress:
+        tuned, said = _exported(arguments)
         whileback.save(
             tuned,
             arguments.output,
@@ -67,17 +63,30 @@ def export(arguments: argparse.Namespace) -> int:
             overwrite=arguments.force,
             progress=progress.copied,
         )
-    averages = "moving averages of the " if arguments.average else ""
-    print(
-        f"'{arguments.output}' has the {averages}parameters after step {checkpoint.steps}: {file}"
-    )
+    print(f"'{arguments.output}' has {said}")
     return 0
+
+
+def _exported(arguments: argparse.Namespace) -> tuple[ir.Model, str]:
+    """Return a model with what was trained, and a word on where that comes from."""
+    average = arguments.average
+    if arguments.tensors:
+        parameters = training.read_parameters(arguments.tensors, average)
+        return training.export(
+            _opened(arguments.run), parameters
+        ), f"the tensors of '{arguments.tensors}'"
+    folder = RunFolder(Path(arguments.run))
+    file = folder.checkpoint(arguments.best)
+    checkpoint = training.read_checkpoint(file)
+    tuned = folder.recipe().restored(folder.model(), checkpoint.parameters(average))
+    which = "moving averages of the parameters" if average else "parameters"
+    return tuned, f"the {which} after step {checkpoint.steps}: {file}"
 
 
 def artifacts(arguments: argparse.Namespace) -> int:
     """`whileback artifacts`: write a step for programs in other languages."""
     with Progress(f"differentiating {arguments.model}"):
-        model = _opened(arguments)
+        model = _opened(arguments.model)
         made = StepRecipe.of(arguments).make(model, arguments.flat)
         training.write_artifacts(
             made.step, made.evaluation, arguments.output, overwrite=arguments.force
@@ -86,13 +95,13 @@ def artifacts(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(arguments: argparse.Namespace) -> ir.Model:
-    if is_caffe2(arguments.model):
+def _opened(file: str) -> ir.Model:
+    if is_caffe2(file):
         raise ArgumentError(
-            f"'{arguments.model}' is a net of Caffe2's. Make a model of it with `whileback "
+            f"'{file}' is a net of Caffe2's. Make a model of it with `whileback "
             "convert`, and train that."
         )
-    return whileback.load(arguments.model)
+    return whileback.load(file)
 
 
 def _data(

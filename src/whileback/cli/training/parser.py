@@ -58,9 +58,15 @@ def _add_train(subparsers: Any) -> None:
 
 def _add_export(subparsers: Any) -> None:
     parser = _add(subparsers, "export", "write the model of a run with what it has learned")
-    parser.add_argument("run", metavar="RUN", help="the folder of --out of whileback train")
+    parser.add_argument("run", metavar="RUN", help="the folder of whileback train --out")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write")
     which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--from",
+        dest="tensors",
+        metavar="FILE.safetensors",
+        help="take these tensors, such as another program has trained; RUN is the model then",
+    )
     for name, best in (("best", True), ("last", False)):
         which.add_argument(
             f"--{name}",
