@@ -42,6 +42,7 @@ lint: setup
 bench: setup
 	$(BIN)/python benchmarks/loops.py
 	$(BIN)/python benchmarks/rows.py
+	$(BIN)/python benchmarks/kinds.py
 	$(BIN)/python benchmarks/lstm.py
 	$(BIN)/python benchmarks/generation.py
 
