@@ -66,8 +66,9 @@ class Buffers:
         return [results[index].numpy() for index in range(len(self._sets[0]), len(results))]
 
     def _run(self, binding: Any, arguments: Arrays) -> None:
-        for name, array in arguments.items():
-            array = np.asarray(array, order="C")
+        # These live until the run is over: ONNX Runtime reads their memory.
+        arrays = {name: np.asarray(array, order="C") for name, array in arguments.items()}
+        for name, array in arrays.items():
             if name in self._without_default:
                 binding.bind_cpu_input(name, array)
             else:

@@ -45,10 +45,20 @@ class Trainer:
     Runtime reads them from one set of buffers and writes them to another one, XLA hands its
     arrays on. Batches may change their sizes from step to step.
 
+    Args:
+        step: what `whileback.training.step` has made.
+        engine: which runs it, as for `whileback.compile`.
+        evaluation: what `whileback.training.evaluation` has made, for `evaluate`.
+        seed: of what a step draws at random, such as what `Dropout` drops; by default 0.
+        options: of the engine, as for `whileback.compile`.
+
     Attributes:
         steps: how many calls of `step` there were.
         loss: what the loss that is made smaller is called.
-        seed: of what is drawn at random; None for the default.
+
+    Raises:
+        ArgumentError: the model is no step, or engine or options are unknown.
+        EngineError: the runtime is missing, or refuses the model.
 
     >>> import onnx_ir as ir
     >>> from whileback import training
@@ -71,19 +81,6 @@ class Trainer:
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        """Make a step ready to run.
-
-        Args:
-            step: what `whileback.training.step` has made.
-            engine: which runs it, as for `whileback.compile`.
-            evaluation: what `whileback.training.evaluation` has made, for `evaluate`.
-            seed: of what a step draws at random, such as what `Dropout` drops; by default 0.
-            options: of the engine, as for `whileback.compile`.
-
-        Raises:
-            ArgumentError: the model is no step, or engine or options are unknown.
-            EngineError: the runtime is missing, or refuses the model.
-        """
         known = self._known = interface(step)
         if not known.learning_rate:
             raise ArgumentError(

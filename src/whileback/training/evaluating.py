@@ -54,11 +54,7 @@ def evaluation(
     """
     base, losses = normalize(model, needs_expansion=hides_draws), losses_listed(loss)
     graph = base.graph
-    shapes = Shapes(graph.opset_imports)
-    shapes.reserve(graph)
-    op = Builder(graph, Names.of(graph), shapes)
-    set_dropout(op, False)
-    settle_statistics(graph)
+    op = _settled(graph)
     outputs = list(graph.outputs)
     attached = attach(op, losses)
     define_functions(base, losses)
@@ -69,6 +65,16 @@ def evaluation(
     given_symbols(graph)
     clean(base)
     return base
+
+
+def _settled(graph: ir.Graph) -> Builder:
+    """Let a graph do nothing as in training; return what emits at its end."""
+    shapes = Shapes(graph.opset_imports)
+    shapes.reserve(graph)
+    op = Builder(graph, Names.of(graph), shapes)
+    set_dropout(op, False)
+    settle_statistics(graph)
+    return op
 
 
 def _add_inputs(op: Builder, step: ir.Model) -> None:

@@ -49,11 +49,7 @@ def export(model: ir.Model, tensors: Mapping[str, Any]) -> ir.Model:
     places = _places(result)
     put: dict[ir.Value, str] = {}
     for name in sorted(tensors, key=lambda name: _is_quantized(places.get(name))):
-        if name not in places:
-            raise ArgumentError(
-                f"Model '{model.graph.name}' holds no tensor '{name}'; {nearest(name, places)}"
-            )
-        value = places[name]
+        value = _place(model, places, name)
         array = np.asarray(tensors[name])
         if value in put and not np.array_equal(array, tensors[put[value]], equal_nan=True):
             raise UnsupportedError(
@@ -64,6 +60,14 @@ def export(model: ir.Model, tensors: Mapping[str, Any]) -> ir.Model:
         put[value] = name
         _put(value, _fitting(name, array, value))
     return result
+
+
+def _place(model: ir.Model, places: Mapping[str, ir.Value], name: str) -> ir.Value:
+    if name not in places:
+        raise ArgumentError(
+            f"Model '{model.graph.name}' holds no tensor '{name}'; {nearest(name, places)}"
+        )
+    return places[name]
 
 
 def _places(model: ir.Model) -> dict[str, ir.Value]:
