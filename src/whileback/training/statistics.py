@@ -99,7 +99,13 @@ def _train(op: Builder, node: ir.Node, running: dict[ir.Value, ir.Value]) -> Non
 
 def _as_at_inference(node: ir.Node, updates: list[ir.Value]) -> None:
     """Leave the node its first output; readers of the others read the running statistics."""
+    assert node.graph is not None
     for value, update in zip(node.outputs[1:], updates, strict=False):
-        value.replace_all_uses_with(update, replace_graph_outputs=True)
+        # The model may return it, by its name.
+        same = ir.node("Identity", [update], name=f"{node.name}/{value.name}")
+        same.outputs[0].name, value.name = value.name, None
+        same.outputs[0].type, same.outputs[0].shape = value.type, value.shape
+        node.graph.insert_after(node, same)
+        value.replace_all_uses_with(same.outputs[0], replace_graph_outputs=True)
     node.resize_outputs(1)
     node.attributes.pop("training_mode", None)
