@@ -12,7 +12,7 @@ from tests.judge import parse
 from whileback.engines import compile
 from whileback.errors import ArgumentError, UnsupportedError
 from whileback.gradient import names
-from whileback.training import adam, evaluation, export, interface, sgd, step
+from whileback.training import adam, cross_entropy, evaluation, export, interface, sgd, step
 from whileback.training.quantization import requantized
 
 WEIGHTS = "10,20,30, -10,-20,-30, 5,6,7, -5,-6,100"
@@ -187,6 +187,33 @@ def test_weights_that_several_nodes_read() -> None:
     np.testing.assert_allclose(out["w_next"], expected["w_next"], rtol=1e-4)
     with pytest.raises(ArgumentError, match="depends on no float tensor"):
         step(parse(text.replace("S", "t")), "mse", "sgd", quantized="straight-through")
+
+
+def test_a_loss_of_quantised_probabilities() -> None:
+    """It reads the logits of these, not the probabilities as if they were logits."""
+    text = MODEL.replace(
+        "y = Add(m, c)",
+        """z = Add(m, c)
+        v = Flatten(z)
+        p = Softmax(v)
+        k = QuantizeLinear(p, sx, zx)
+        y = DequantizeLinear(k, sx, zx)""",
+    )
+    one = step(parse(text), "cross-entropy", "sgd", quantized="straight-through")
+    assert interface(one).losses == {
+        "loss": "cross-entropy of 'v', the logits of 'y', which node 'Softmax' (Softmax) makes"
+    }
+
+
+def test_a_loss_of_a_quantised_input() -> None:
+    """A `DequantizeLinear` alone is what the loss reads."""
+    text = """(int8[N,3] x) => (float[N,3] y) <float s = {0.1}, float[3] w = {1, 2, 3}> {
+        a = DequantizeLinear(x, s) z = Mul(a, w) y = DequantizeLinear(x, s) }"""
+    loss = cross_entropy(output="y")
+    with pytest.raises(ArgumentError, match="depends on no float tensor"):
+        step(parse(text), loss, "sgd", quantized="straight-through")
+    known = interface(step(parse(text), [loss, cross_entropy(output="z", label="l")], "sgd"))
+    assert known.losses["loss_0"] == "cross-entropy of 'y', taken as logits"
 
 
 def test_scales_are_trained_where_they_are_named() -> None:

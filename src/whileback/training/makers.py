@@ -30,14 +30,29 @@ class Maker:
 
 
 def unmoved(value: ir.Value) -> tuple[list[ir.Node], ir.Value]:
-    """Return the nodes that move elements to a value, and the value that they begin with."""
+    """Return the nodes that move elements to a value, and the value that they begin with.
+
+    What is quantised and dequantised on the way counts as what it is rounded from.
+    """
     moves: list[ir.Node] = []
+    value = _unrounded(value)
     node = value.producer()
     while node is not None and is_standard(node, *_MOVES) and node.inputs[0] is not None:
         moves.insert(0, node)
-        value = node.inputs[0]
+        value = _unrounded(node.inputs[0])
         node = value.producer()
     return moves, value
+
+
+def _unrounded(value: ir.Value) -> ir.Value:
+    """Return what `QuantizeLinear` and `DequantizeLinear` round, one behind the other."""
+    source = value
+    for operator in ("DequantizeLinear", "QuantizeLinear"):
+        node = source.producer()
+        if node is None or not is_standard(node, operator) or node.inputs[0] is None:
+            return value
+        source = node.inputs[0]
+    return _unrounded(source)
 
 
 def maker_of(value: ir.Value) -> Maker | None:
