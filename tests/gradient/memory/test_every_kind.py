@@ -17,6 +17,7 @@ from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
 from whileback.gradient import vjp
+from whileback.gradient.memory.strategies import Memory
 from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import is_loop, loop_view, walk
 
@@ -405,13 +406,11 @@ KINDS = {
         + OF_L
         + "r1 = SequenceInsert(r, t) q = SequenceInsert(r1, s)",
         lambda p, s, a, i: ([*p[:-1], of_l(p[-1], s, a), s], of_l(p[-1], s, a)),
-        "Sequence",
     ),
     "a queue": Kind(
         "sequence",
         "l = SequenceAt(p, s0) r = SequenceErase(p, s0)" + OF_L + "q = SequenceInsert(r, t)",
         reads(lambda p, i: p[0], lambda p, t, i: [*p[1:], t]),
-        "Sequence",
     ),
     "the last element is taken": Kind(
         "list",
@@ -571,6 +570,7 @@ def test_trips_do_no_more_than_their_row(name: str) -> None:
     assert not [each for each in types if each.startswith(tuple(kind.gone.split()))]
 
 
+MEMORIES: tuple[Memory, ...] = ("keep", "checkpoint")
 # They keep what they make of all rows, in every trip.
 SQUARE = ("all is read by attention", "compressed by what is in it")
 
@@ -599,3 +599,18 @@ def test_the_tape_is_as_long_as_the_loop(name: str) -> None:
         got = run(inputs | seeds)
         sizes.append(sum(np.size(got[str(stack.name)]) for stack in stacks))
     assert sizes[1] == 2 * sizes[0]
+
+
+@pytest.mark.parametrize("name", ["a stack", "a sequence is joined", "the first element is taken"])
+def test_checkpoints_give_the_same(name: str) -> None:
+    kind, trips = KINDS[name], 7
+    inputs = kind.inputs(trips)
+    rows = len(kind.run(*values(inputs, kind), trips)) - 1
+    seeds = {"h_grad": np.ones((1, 2)), "v_grad": np.ones((rows, 2))}
+    kept, again = (
+        compile(vjp(parse(kind.text()), ["h", "v"], ["h0", "a", "x"], memory=memory))
+        for memory in MEMORIES
+    )
+    want, got = kept(inputs | seeds), again(inputs | seeds)
+    for wrt in ("h0_grad", "a_grad", "x_grad"):
+        np.testing.assert_allclose(got[wrt], want[wrt], rtol=1e-12, atol=1e-14)

@@ -81,7 +81,12 @@ def _is_known(node: ir.Node) -> bool:
 
 
 def _dims(carry: Carry, nodes: list[ir.Node]) -> tuple[int, ...] | None:
-    """Return the shape of the elements if it is known, and the same for all."""
+    """Return the shape of the elements if it is known, and the same for all.
+
+    None for a sequence that loses some and gets others: nothing tells that its size changes.
+    """
+    if {"SequenceErase", "SequenceInsert"} <= {node.op_type for node in nodes}:
+        return None
     parts = [required(node, 1) for node in nodes if is_standard(node, "SequenceInsert")]
     start = behind_identity(carry.initial).producer()
     if start is None or not is_standard(start, "SequenceEmpty"):
