@@ -175,6 +175,32 @@ def test_several_losses(files: Command) -> None:
     ]
 
 
+SEQUENCES = """<ir_version: 10, opset_import: ["" : 21]>
+sums (float[T,N,3] x, float[2,N,3] s) => (float[N,3] z) <float[3,3] w = {1,0,0,0,1,0,0,0,1}> {
+    first = Constant<value_ints = [0]>()
+    both = Concat<axis = 0>(s, x)
+    r = ReduceSum<keepdims = 0>(both, first)
+    z = MatMul(r, w)
+}"""
+
+
+def test_examples_along_another_axis(command: Command) -> None:
+    """The means of an evaluation are over examples, however many steps a sequence has."""
+    x = np.random.default_rng(0).normal(size=(5, 4, 3)).astype("f")
+    np.savez("d.npz", x=x, label=np.array([0, 1, 2, 0, 1]))
+    Path("sums.onnx.txt").write_text(SEQUENCES)
+    data = ("--data", "d.npz", "--eval", "d.npz", "--axis", "x=1", "s=1", "--input", "s=0")
+    words = ("--loss", "cross-entropy", "--optimizer", "sgd", "--epochs", "1", "--batch", "2")
+    result = command("train", "sums.onnx.txt", *data, *words, "--lr", "1e-9", "--out", "run")
+    assert result.status == 0, result.err
+    logits = x.sum(1)
+    log = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    loss = -log[np.arange(5), [0, 1, 2, 0, 1]].mean()
+    last = json.loads(Path("run/log.jsonl").read_text().splitlines()[-1])
+    assert last["evaluation"]["loss"] == pytest.approx(loss, rel=1e-5)
+    assert last["evaluation"]["accuracy"] == (logits.argmax(1) == [0, 1, 2, 0, 1]).mean()
+
+
 def test_artifacts_are_a_step_for_others(files: Command) -> None:
     assert files("artifacts", "model.onnx", *LEARN, "-o", "art") == (0, SAID, "")
     assert sorted(path.name for path in Path("art").iterdir()) == [

@@ -125,9 +125,73 @@ def test_constants_are_in_every_batch() -> None:
         a = Mul(x, w)
         z = Mul(a, s)
     }""")
-    data = read_data({"x": np.ones((6, 3), "f"), "label": Y}, scaled, s=2.0)
+    data = read_data({"x": np.ones((6, 3), "f"), "label": Y}, scaled, constants={"s": 2.0})
     assert [*data.take(EVERY)] == ["x", "label", "s"]
     assert data.take(EVERY)["s"].tolist() == 2
+
+
+RECURRENT = """(float[T,N,3] x, float[2,N,3] s) => (float[N,3] z) <float[3] w = {1,1,1}> {
+    first = Constant<value_ints = [0]>()
+    r = ReduceSum<keepdims = 0>(x, first)
+    q = ReduceSum<keepdims = 0>(s, first)
+    a = Add(r, q)
+    z = Mul(a, w)
+}"""
+
+
+def test_examples_along_other_axes() -> None:
+    """In the data they are along the first one; a number fills an input for any of them."""
+    x = np.arange(6 * 4 * 3, dtype="f").reshape(6, 4, 3)
+    axes = {"x": 1, "s": 1}
+    data = read_data({"x": x, "label": Y}, made(RECURRENT), None, {"s": 0.5}, axes)
+    batch = data.take(np.array([4, 0, 5]))
+    np.testing.assert_array_equal(batch["x"], x[[4, 0, 5]].transpose(1, 0, 2))
+    np.testing.assert_array_equal(batch["s"], np.full((2, 3, 3), 0.5, "f"))
+    assert batch["x"].flags.c_contiguous and batch["s"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (
+            {"s": np.zeros((6, 2, 3), "f")},
+            {},
+            "Input 's' is FLOAT[2,N,3], and examples are along 'N' in input 'x', FLOAT[T,N,3]. Say "
+            "that they are along axis 1 with axes={'s': 1} (on the command line --axis s=1).",
+        ),
+        (
+            {"s": np.zeros((6, 7, 3), "f")},
+            {"axes": {"s": 2}},
+            "'s' of the data has shape [6, 7, 3], but input 's' is FLOAT[2,N,3], whose axis 2 is "
+            "that of the examples. If axis 0 is, say so with axes={'s': 0} (on the command line "
+            "--axis s=0).",
+        ),
+        (
+            {"x": np.zeros((6, 4, 3), "f")},
+            {"constants": {"s": 0}, "axes": {"s": 1, "x": 0}},
+            "Input 'x' is FLOAT[T,N,3], and examples are along 'N' in input 'label', INT64[N]. Say "
+            "that they are along axis 1 with axes={'x': 1} (on the command line --axis x=1).",
+        ),
+        (
+            {},
+            {"constants": {"s": 0}},
+            "Input 's' is FLOAT[2,N,3], and 0 cannot fill it: other sizes than that of axis 0, "
+            "along which examples are, are not known. Give an array, or another axis (on the "
+            "command line --axis s=AXIS).",
+        ),
+        (
+            {},
+            {"constants": {"s": 0}, "axes": {"s": 3}},
+            "Input 's' is FLOAT[2,N,3]: no axis is 3.",
+        ),
+    ],
+)
+def test_axes_that_do_not_fit(data: Any, options: Any, message: str) -> None:
+    arrays = {"x": np.zeros((6, 4, 3), "f"), "label": Y, **data}
+    options = {**options, "axes": {"x": 1, **options.get("axes", {})}}
+    with pytest.raises(ArgumentError) as caught:
+        read_data(arrays, made(RECURRENT), **options)
+    assert str(caught.value) == message
 
 
 def test_batches_of_one_size() -> None:
@@ -149,7 +213,7 @@ def test_batches_of_one_size() -> None:
             {},
             "the data has no array 'label', which input 'label' INT64[N] needs. Say which one it "
             "is with columns={'label': NAME} (on the command line --input label=NAME, or --label "
-            "NAME): there are 2: 'x', 'y'",
+            "NAME), or give a constant: there are 2: 'x', 'y'",
         ),
         (
             {"x": X, "y": Y},

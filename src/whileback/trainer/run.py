@@ -287,6 +287,8 @@ class Run:
             numbers = dict(found.losses)
             numbers |= {n: float(each(batch, found.outputs)) for n, each in self.metrics.items()}
             count = len(next(iter(batch.values())))
+            if isinstance(data, Indexed):
+                count = min(self.batch_size, len(data) - examples)
             examples += count
             for name, number in numbers.items():
                 sums[name] = sums.get(name, 0.0) + number * count

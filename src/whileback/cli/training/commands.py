@@ -7,7 +7,6 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as ir
 
@@ -18,7 +17,7 @@ from whileback.cli.progress import Progress
 from whileback.cli.training.bar import Bar, numbers
 from whileback.cli.training.folder import RunFolder
 from whileback.cli.training.recipe import Made, Recipe, StepRecipe
-from whileback.cli.training.words import read_columns, read_rate, read_schedule
+from whileback.cli.training.words import read_axes, read_columns, read_rate, read_schedule
 from whileback.errors import ArgumentError
 from whileback.formats.atomic import require_free
 from whileback.formats.caffe2 import is_caffe2
@@ -46,8 +45,10 @@ def train(arguments: argparse.Namespace) -> int:
         run = _run(arguments, recipe, made, data, tests)
     _tell(made, data, recipe)
     if not goes_on:
-        files = {"data": arguments.data, "input": arguments.input, "eval": arguments.eval}
-        folder.begin(model, Path(arguments.model), recipe, files)
+        files = {"data": arguments.data, "eval": arguments.eval}
+        files |= {"input": arguments.input, "axis": arguments.axis}
+        with Progress(f"copying {arguments.model}") as progress:
+            folder.begin(model, Path(arguments.model), recipe, files, progress.copied)
     return _fit(run, recipe, arguments.resume)
 
 
@@ -108,27 +109,24 @@ def _data(
     arguments: argparse.Namespace, made: Made
 ) -> tuple[training.Dataset, training.Dataset | None]:
     """Return the examples to train on, and those to evaluate."""
-    columns, constants = read_columns(arguments.input)
-    columns = made.labels | columns
-    data = _read(arguments.data, made, columns, constants)
+    data = _read(arguments.data, arguments, made)
     for note in data.notes:
         print(f"note: {note}", file=sys.stderr)
-    if not arguments.eval:
-        return data, None
-    return data, _read(arguments.eval, made, columns, constants)
+    return data, _read(arguments.eval, arguments, made) if arguments.eval else None
 
 
-def _read(
-    words: list[str], made: Made, columns: dict[str, str], constants: dict[str, Any]
-) -> training.Dataset:
+def _read(words: list[str], arguments: argparse.Namespace, made: Made) -> training.Dataset:
     """Read files, or `NAME=FILE.npy` for each array."""
+    columns, constants = read_columns(arguments.input)
     pairs = [word.partition("=") for word in words]
     named = {name: file for name, equals, file in pairs if equals}
     if len(named) not in (0, len(words)):
         raise ArgumentError(
             f"{' '.join(words)}: give files or folders, or NAME=FILE.npy for each array."
         )
-    return training.read_data(named or words, made.step, columns, **constants)
+    return training.read_data(
+        named or words, made.step, made.labels | columns, constants, read_axes(arguments.axis)
+    )
 
 
 def _batch(wanted: int | None, data: training.Dataset) -> int:

@@ -14,6 +14,7 @@ import whileback
 from whileback.cli.training.recipe import Recipe
 from whileback.errors import ArgumentError, FormatError
 from whileback.formats.atomic import atomic_files
+from whileback.formats.data_layout import Progress
 from whileback.formats.files import errors_name
 from whileback.trainer.run import BEST, LAST, LOG
 
@@ -55,14 +56,21 @@ class RunFolder:
             if not self.is_begun and path.is_dir() and any(path.iterdir()):
                 raise FormatError("holds other files, and no run; name a new folder")
 
-    def begin(self, model: ir.Model, file: Path, recipe: Recipe, data: dict[str, Any]) -> None:
+    def begin(
+        self,
+        model: ir.Model,
+        file: Path,
+        recipe: Recipe,
+        data: dict[str, Any],
+        progress: Progress | None = None,
+    ) -> None:
         """Remove what an earlier run has left, and write down what this one is made of."""
         with errors_name(self.path):
             self.path.mkdir(exist_ok=True)
             for pattern in _OWN:
                 for left in self.path.glob(pattern):
                     left.unlink()
-        whileback.save(model, self.path / _MODEL, external_data="copy")
+        whileback.save(model, self.path / _MODEL, external_data="copy", progress=progress)
         said = {
             "version": _VERSION,
             "whileback": whileback.__version__,

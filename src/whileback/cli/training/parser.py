@@ -106,6 +106,14 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT=NAME",
         help="what an input is called in the data: x=pixels, x=a,b,c, 'x=pixel*'; or a constant",
     )
+    parser.add_argument(
+        "--axis",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="INPUT=AXIS",
+        help="the axis of an input along which examples are, if not the first: state=1",
+    )
 
 
 def _add_step(parser: argparse.ArgumentParser) -> None:

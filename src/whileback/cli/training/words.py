@@ -16,6 +16,7 @@ from whileback.training.schedules import SCHEDULES, Schedule, schedule_named
 
 __all__ = [
     "LossWord",
+    "read_axes",
     "read_columns",
     "read_dropout",
     "read_group",
@@ -146,6 +147,21 @@ def read_columns(words: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
         else:
             constants[name] = plain
     return columns, constants
+
+
+def read_axes(words: Sequence[str]) -> dict[str, int]:
+    """Return the axes of examples of words such as `state=1`.
+
+    Raises: ArgumentError for other words.
+
+    >>> read_axes(["state=1"])
+    {'state': 1}
+    """
+    for word in words:
+        name, _, axis = word.rpartition("=")
+        if not (name and axis.isdecimal()):
+            raise ArgumentError(f"--axis {word} is not of the form INPUT=AXIS, such as state=1.")
+    return {name: int(axis) for name, _, axis in (word.rpartition("=") for word in words)}
 
 
 def read_rate(rate: float) -> float:

@@ -10,9 +10,10 @@ import onnx_ir as ir
 
 from whileback.engines.arguments import Port
 from whileback.errors import ArgumentError, nearest
+from whileback.graph.shapes import describe
 from whileback.trainer.batches import Arrays
 from whileback.trainer.data.classes import require_classes
-from whileback.trainer.data.fitting import Fit, fit, fit_constant
+from whileback.trainer.data.fitting import Constant, Fit, fit, fit_constant
 from whileback.trainer.data.sources import Source, Where, open_source
 from whileback.training.interface import interface
 
@@ -29,7 +30,7 @@ class Dataset(Arrays):
         batch_size: the only size of a batch that the model takes, or None.
     """
 
-    def __init__(self, fits: Mapping[str, Fit], constants: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, fits: Mapping[str, Fit], constants: Mapping[str, Constant]) -> None:
         super().__init__({name: each.array for name, each in fits.items()})
         self._fits, self._constants = fits, constants
         self.notes = [each.note for each in fits.values() if each.note]
@@ -39,11 +40,16 @@ class Dataset(Arrays):
     def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
         """Return some rows of every array, and what is the same in every batch."""
         rows = super().take(indices)
-        return {n: self._fits[n].converted(rows[n]) for n in rows} | dict(self._constants)
+        batch = {name: self._fits[name].converted(rows[name]) for name in rows}
+        return batch | {name: each.of(len(indices)) for name, each in self._constants.items()}
 
 
 def read_data(
-    where: Where, step: ir.Model, columns: Columns | None = None, **constants: Any
+    where: Where,
+    step: ir.Model,
+    columns: Columns | None = None,
+    constants: Mapping[str, Any] | None = None,
+    axes: Mapping[str, int] | None = None,
 ) -> Dataset:
     """Return the examples of a file or a folder, checked against the inputs of a step.
 
@@ -58,7 +64,10 @@ def read_data(
         columns: by input, what it is called in the data: `{"label": "y"}`. For several columns,
             which become one axis, a list, `"a,b,c"`, or a pattern, `"pixel*"`. The numbers of a
             row of a table fill the axes of an input of fixed sizes.
-        constants: by input, what is the same in every batch.
+        constants: by input, what is the same in every batch: an array, or a number, which fills
+            an input of several axes.
+        axes: by input, the axis along which its examples are, where that is not the first one;
+            in the data, it is.
 
     Raises:
         ArgumentError: an array lacks, or has another type, shape or number of rows; or a label is
@@ -74,21 +83,38 @@ def read_data(
     >>> len(data), data.take(np.array([0, 1]))["label"].dtype.name, data.notes[0]
     (8, 'float32', "'x' of the data is float64, and becomes float32.")
     """
-    source, columns = open_source(where), columns or {}
+    source, columns, constants = open_source(where), columns or {}, constants or {}
     values = {str(v.name): v for v in step.graph.inputs if _is_fed(v, step)}
-    for name in (*columns, *constants):
-        if name not in values:
-            raise ArgumentError(
-                f"Step '{step.graph.name}' has no input {name!r}; {nearest(name, values)}"
-            )
+    axes = _axes(step, values, columns, constants, axes or {})
     fits = {
-        name: _fitted(source, columns.get(name, name), value)
+        name: _fitted(source, columns.get(name, name), value, axes[name])
         for name, value in values.items()
         if name not in constants
     }
     _require_rows(source, fits)
-    fixed = {name: fit_constant(Port.of(values[name]), each) for name, each in constants.items()}
+    _require_same_axis({name: Port.of(values[name]) for name in fits}, axes)
+    fixed = {n: fit_constant(Port.of(values[n]), each, axes[n]) for n, each in constants.items()}
     return Dataset(fits, fixed)
+
+
+def _axes(
+    step: ir.Model,
+    values: Mapping[str, ir.Value],
+    columns: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    axes: Mapping[str, int],
+) -> dict[str, int]:
+    """Return along which axis of each input examples are; refuse what is no input, and no axis."""
+    for name in (*columns, *constants, *axes):
+        if name not in values:
+            raise ArgumentError(
+                f"Step '{step.graph.name}' has no input {name!r}; {nearest(name, values)}"
+            )
+    for name, axis in axes.items():
+        shape = values[name].shape
+        if not 0 <= axis < (1 if shape is None else len(shape)):
+            raise ArgumentError(f"Input {name!r} is {describe(values[name])}: no axis is {axis}.")
+    return dict.fromkeys(values, 0) | dict(axes)
 
 
 def _is_fed(value: ir.Value, step: ir.Model) -> bool:
@@ -96,7 +122,7 @@ def _is_fed(value: ir.Value, step: ir.Model) -> bool:
     return not known and value.name != interface(step).learning_rate
 
 
-def _fitted(source: Source, spec: str | Sequence[str], value: ir.Value) -> Fit:
+def _fitted(source: Source, spec: str | Sequence[str], value: ir.Value, axis: int) -> Fit:
     """Return what an input reads of the data."""
     port = Port.of(value)
     specs = [spec] if isinstance(spec, str) else list(spec)
@@ -106,7 +132,7 @@ def _fitted(source: Source, spec: str | Sequence[str], value: ir.Value) -> Fit:
     if len(arrays) > 1:
         _require_scalars(said, names, arrays)
     array = arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=1)
-    found = fit(port, array, said, fills=len(arrays) > 1 or names[0] in source.flat)
+    found = fit(port, array, said, len(arrays) > 1 or names[0] in source.flat, axis)
     require_classes(value, found)
     return found
 
@@ -117,7 +143,8 @@ def _matching(source: Source, spec: str, port: Port) -> list[str]:
         raise ArgumentError(
             f"{source.said} has no array {spec!r}, which input {port.name!r} {port.text} needs. "
             f"Say which one it is with columns={{{port.name!r}: NAME}} (on the command line "
-            f"--input {port.name}=NAME, or --label NAME): {nearest(spec, source.columns)}"
+            f"--input {port.name}=NAME, or --label NAME), or give a constant: "
+            f"{nearest(spec, source.columns)}"
         )
     return names
 
@@ -129,6 +156,23 @@ def _require_scalars(said: str, names: Sequence[str], arrays: Sequence[np.ndarra
                 f"{said} make up one input, but {name!r} has shape {list(array.shape)}: several "
                 "arrays have one number in each row. Give one array that holds all."
             )
+
+
+def _require_same_axis(ports: Mapping[str, Port], axes: Mapping[str, int]) -> None:
+    """Refuse an input of which another axis is called what examples are along in others."""
+    along = {n: port.dims[axes[n]] for n, port in ports.items() if port.dims}
+    for name, port in ports.items():
+        others = {n: size for n, size in along.items() if n != name and isinstance(size, str)}
+        if not port.dims or along[name] in others.values():
+            continue
+        for axis, size in enumerate(port.dims):
+            other = next((each for each in others if others[each] == size), None)
+            if other is not None:
+                raise ArgumentError(
+                    f"Input {name!r} is {port.text}, and examples are along {size!r} in input "
+                    f"{other!r}, {ports[other].text}. Say that they are along axis {axis} with "
+                    f"axes={{{name!r}: {axis}}} (on the command line --axis {name}={axis})."
+                )
 
 
 def _require_rows(source: Source, fits: Mapping[str, Fit]) -> None:

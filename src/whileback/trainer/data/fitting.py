@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ import numpy as np
 from whileback.engines.arguments import Port, bind
 from whileback.errors import ArgumentError
 
-__all__ = ["Fit", "fit", "fit_constant"]
+__all__ = ["Constant", "Fit", "fit", "fit_constant"]
+
+Dims = tuple[int | str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Fit:
         said: its name, for messages.
         dtype: of the input.
         shape: of a row, as the input wants it; None for that of the array.
+        axis: of the input, along which the examples are.
         batch: how many rows a batch has, None for any number.
         note: what is converted, if anything is.
     """
@@ -31,6 +34,7 @@ class Fit:
     said: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...] | None = None
+    axis: int = 0
     batch: int | None = None
     note: str = ""
 
@@ -41,8 +45,11 @@ class Fit:
         """
         if self.shape is not None:
             rows = rows.reshape(-1, *self.shape)
-        if rows.dtype == self.dtype:
-            return rows
+        if self.axis:
+            rows = np.ascontiguousarray(np.moveaxis(rows, 0, self.axis))
+        return rows if rows.dtype == self.dtype else self._cast(rows)
+
+    def _cast(self, rows: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             result = rows.astype(self.dtype)
         whole = rows.dtype.kind in "iu" and self.dtype.kind in "iu"
@@ -54,7 +61,29 @@ class Fit:
         return result
 
 
-def fit(port: Port, array: np.ndarray, said: str, fills: bool) -> Fit:
+@dataclass(frozen=True)
+class Constant:
+    """What an input reads in every batch: an array, or a number that fills it.
+
+    Attributes:
+        array: with no axes if it fills.
+        shape: which it fills, but for the batch; None for an array as it is.
+        axis: of the input, along which the examples are.
+    """
+
+    array: np.ndarray
+    shape: tuple[int, ...] | None = None
+    axis: int = 0
+
+    def of(self, count: int) -> np.ndarray:
+        """Return what a batch of so many examples has."""
+        if self.shape is None:
+            return self.array
+        shape = (*self.shape[: self.axis], count, *self.shape[self.axis :])
+        return np.full(shape, self.array)
+
+
+def fit(port: Port, array: np.ndarray, said: str, fills: bool, axis: int = 0) -> Fit:
     """Return how an input reads an array.
 
     Args:
@@ -62,6 +91,7 @@ def fit(port: Port, array: np.ndarray, said: str, fills: bool) -> Fit:
         array: [N, …], a row for each example.
         said: the array's name, for messages.
         fills: whether the numbers of a row may fill other axes than the array has.
+        axis: of the input, along which the examples are.
 
     Raises: ArgumentError if the input cannot read it.
     """
@@ -71,18 +101,42 @@ def fit(port: Port, array: np.ndarray, said: str, fills: bool) -> Fit:
             "whileback.training.Run and batches of your own."
         )
     note = _converted(port, array, said)
-    shape = _filled(port, array) if fills else None
-    rows = array.shape[1:] if shape is None else shape
-    if not array.ndim or not _fits(port.dims, (*array.shape[:1], *rows)):
-        raise ArgumentError(_misfit(port, array, said))
-    first = port.dims[0] if port.dims else None
-    batch = first if isinstance(first, int) else None
-    return Fit(array, said, port.dtype, shape, batch, note)
+    dims = port.dims
+    rest = None if dims is None else _without(dims, axis)
+    shape = _filled(rest, array) if fills else None
+    row = array.shape[1:] if shape is None else shape
+    if not array.ndim or dims == () or not _fits(rest, row):
+        raise ArgumentError(_misfit(port, array, said, axis))
+    batch = dims[axis] if dims else None
+    return Fit(
+        array, said, port.dtype, shape, axis, batch if isinstance(batch, int) else None, note
+    )
 
 
-def fit_constant(port: Port, value: Any) -> np.ndarray:
-    """Return a constant as the input wants it. Raises: ArgumentError if it does not fit."""
-    return np.asarray(bind("data", {port.name: port}, (), {port.name: value}, {})[port.name])
+def fit_constant(port: Port, value: Any, axis: int = 0) -> Constant:
+    """Return how an input reads a constant: a single number fills it.
+
+    Raises: ArgumentError if it does not fit.
+    """
+    fills = port.dims and port.dtype is not None and np.ndim(value) == 0
+    if not fills or port.kind != "tensor":
+        bound = bind("data", {port.name: port}, (), {port.name: value}, {})
+        return Constant(np.asarray(bound[port.name]))
+    assert port.dims is not None
+    sizes = _without(port.dims, axis)
+    shape = tuple(size for size in sizes if isinstance(size, int))
+    if len(shape) < len(sizes):
+        raise ArgumentError(
+            f"Input {port.name!r} is {port.text}, and {value} cannot fill it: other sizes than "
+            f"that of axis {axis}, along which examples are, are not known. Give an array, or "
+            f"another axis (on the command line --axis {port.name}=AXIS)."
+        )
+    single = replace(port, dims=())
+    return Constant(
+        np.asarray(bind("data", {port.name: single}, (), {port.name: value}, {})[port.name]),
+        shape,
+        axis,
+    )
 
 
 def _converted(port: Port, array: np.ndarray, said: str) -> str:
@@ -107,29 +161,39 @@ def _converted(port: Port, array: np.ndarray, said: str) -> str:
     return f"{said} is {have.name}, and becomes {want.name}{scaled}."
 
 
-def _filled(port: Port, array: np.ndarray) -> tuple[int, ...] | None:
-    """Return the axes of an input of fixed sizes that has as many numbers as a row."""
-    sizes = [dim for dim in (port.dims or ())[1:] if isinstance(dim, int)]
-    if port.dims is None or len(sizes) != len(port.dims) - 1 or not port.dims:
+def _without(dims: Dims, axis: int) -> Dims:
+    """Return the axes but for that of the examples."""
+    return (*dims[:axis], *dims[axis + 1 :])
+
+
+def _filled(rest: Dims | None, array: np.ndarray) -> tuple[int, ...] | None:
+    """Return the fixed sizes of an example, if they have as many numbers as a row."""
+    sizes = tuple(dim for dim in rest or () if isinstance(dim, int))
+    if rest is None or len(sizes) < len(rest):
         return None
-    return tuple(sizes) if math.prod(sizes) == math.prod(array.shape[1:]) else None
+    return sizes if math.prod(sizes) == math.prod(array.shape[1:]) else None
 
 
-def _fits(dims: tuple[int | str | None, ...] | None, shape: tuple[int, ...]) -> bool:
-    if dims is None or len(dims) != len(shape):
-        return dims is None
-    pairs = zip(dims[1:], shape[1:], strict=True)
-    return all(not isinstance(want, int) or want == have for want, have in pairs)
+def _fits(rest: Dims | None, row: tuple[int, ...]) -> bool:
+    if rest is None or len(rest) != len(row):
+        return rest is None
+    return all(not isinstance(w, int) or w == have for w, have in zip(rest, row, strict=True))
 
 
-def _misfit(port: Port, array: np.ndarray, said: str) -> str:
+def _misfit(port: Port, array: np.ndarray, said: str, axis: int) -> str:
+    which = "first axis" if axis == 0 else f"axis {axis}"
     text = (
         f"{said} has shape {list(array.shape)}, but input {port.name!r} is {port.text}, whose "
-        "first axis is that of the examples. "
+        f"{which} is that of the examples. "
     )
     dims = port.dims or ()
     if len(dims) == 1 and array.shape[1:] == (1,):
         return f"{text}Drop the axis of 1: write it with [:, 0]."
     if not dims:
         return f"{text}It has none: give it as a constant (on the command line --input NAME=3.5)."
+    for other in range(len(dims)):
+        if other != axis and _fits(_without(dims, other), array.shape[1:]):
+            return f"{text}If axis {other} is, say so with axes={{{port.name!r}: {other}}} " + (
+                f"(on the command line --axis {port.name}={other})."
+            )
     return f"{text}Change the shape of the array, or name another one."
