@@ -53,6 +53,20 @@ def test_what_is_computed_in_which_type(precision: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("operator", "loss"), [("Sigmoid", "binary-cross-entropy"), ("Softmax", "cross-entropy")]
+)
+def test_losses_are_computed_in_float(operator: str, loss: str) -> None:
+    """They read the logits, as without; nothing of them is in 16 bits."""
+    text = LINE.replace("y = MatMul(x, w)", f"a = MatMul(x, w) y = {operator}(a)")
+    plain, mixed = (step(parse(text), loss, "sgd", precision=each) for each in (None, "float16"))
+    assert interface(mixed).losses == interface(plain).losses
+    found = types(mixed)
+    assert found.pop("MatMul") == {"FLOAT16"}
+    narrow = {operator for operator, known in found.items() if "FLOAT16" in known}
+    assert narrow <= {"Cast", "Transpose", "Gemm"}
+
+
 def test_other_types_stay() -> None:
     text = LINE.replace("float", "double")
     assert types(step(parse(text), "mse", "sgd", precision="float16"))["MatMul"] == {"DOUBLE"}

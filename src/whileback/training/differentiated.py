@@ -17,6 +17,7 @@ from whileback.graph.cleanup import clean, prune
 from whileback.graph.dims import given_symbols
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
+from whileback.graph.scopes import walk
 from whileback.graph.shapes import Shapes, forget_symbolic_data
 from whileback.training.attaching import Attached, attach, define_functions
 from whileback.training.defaults import default
@@ -67,12 +68,13 @@ def differentiated(
     held = tensors_held(base.graph)
     set_dropout(op, dropout)
     randomness = draw_by_counting(op, ahead=memory is None)
-    if precision is not None:
-        narrow(op, precision.type)
+    own = set(walk(base.graph))
     statistics = train_statistics(op)
     scale = precision.scale if precision is not None and precision.scales else None
     attached = attach(op, losses, scale)
     define_functions(base, losses)
+    if precision is not None:
+        narrow(op, precision.type, own)
     halves = precision is not None
     parameters = trained(base.graph, held, attached.loss, patterns, statistics, halves)
     parameters = masters(op, parameters)

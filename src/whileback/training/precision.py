@@ -6,7 +6,7 @@ which type is as in PyTorch's autocast.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -89,9 +89,9 @@ def precision_named(precision: str | Precision | None) -> Precision | None:
     return precision if known else Precision(precision)  # type: ignore[return-value, arg-type]
 
 
-def narrow(op: Builder, dtype: ir.DataType) -> None:
-    """Let a graph, and all inside it, compute products of FLOAT in a type of 16 bits."""
-    work = _Narrowing(op, dtype)
+def narrow(op: Builder, dtype: ir.DataType, nodes: Container[ir.Node]) -> None:
+    """Let nodes of a graph, or inside it, that multiply FLOAT do so in a type of 16 bits."""
+    work = _Narrowing(op, dtype, nodes)
     work.graph(op.graph)
     put_first(op.graph, taken_out(work.start.graph))
 
@@ -99,8 +99,8 @@ def narrow(op: Builder, dtype: ir.DataType) -> None:
 class _Narrowing:
     """The values that there are in 16 bits, too."""
 
-    def __init__(self, op: Builder, dtype: ir.DataType) -> None:
-        self.op, self.dtype = op, dtype
+    def __init__(self, op: Builder, dtype: ir.DataType, nodes: Container[ir.Node]) -> None:
+        self.op, self.dtype, self.nodes = op, dtype, nodes
         # What is cast before all else: initializers, also those that loops read.
         self.start = op.inside("start")
         self.narrow: dict[ir.Value, ir.Value] = {}
@@ -120,6 +120,8 @@ class _Narrowing:
                     self._widen(node, value)
 
     def _is_wanted(self, node: ir.Node) -> bool:
+        if node not in self.nodes:
+            return False
         if is_standard(node, *_PRODUCTS):
             return True
         floats = [v for v in node.inputs if v is not None and v.dtype == ir.DataType.FLOAT]
