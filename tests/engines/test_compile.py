@@ -163,7 +163,7 @@ def test_wrong_options_and_engines():
         )
     with pytest.raises(ArgumentError) as error:
         compile(model(AFFINE), "xla", threads=1)
-    assert str(error.value) == "The engine 'xla' has no option 'threads'; it has none"
+    assert str(error.value) == "The engine 'xla' has no option 'threads'; there are 1: 'mesh'"
     assert compile(model(AFFINE), "auto", threads=1)(x=[[1, 2]])["y"].tolist() == [[3, 8]]
     with pytest.raises(ArgumentError) as error:
         compile(model(AFFINE), optimization="alll")

@@ -62,6 +62,7 @@ def compile(
             that vanish in a long loop end there, where some processors are 20 times as slow.
             ONNX Runtime takes that from the first session of a process, and then the thread
             that made it, NumPy included, computes so from there on.
+            For `"xla"`, `mesh`: a `jax.sharding.Mesh` whose devices compute; see docs/xla.md.
 
     Raises:
         ArgumentError: the engine is unknown, or has no such option.

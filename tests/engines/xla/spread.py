@@ -1,4 +1,4 @@
-"""Gradients over several devices, and over several processes; run as a program, it compares them.
+"""Gradients and steps over several devices and processes; run as a program, it compares them.
 
 `python -m tests.engines.xla.spread` over the devices of this process, and with the number of this
 one of two processes and a port, over both.
@@ -15,6 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tests.engines.xla.programs import compiled, recurrence
+from tests.judge import parse
+from tests.trainer import models
+
+from whileback import EngineError, compile, training
+from whileback.engines.xla.spread import Spread
 
 __all__ = ["main"]
 
@@ -63,6 +68,45 @@ def by_hand(mesh: Mesh) -> None:
     compare("shard_map", lambda: jax.jit(local)(X, W), want)
 
 
+def training_steps(mesh: Mesh, name: str) -> None:
+    """Compare steps of training over a mesh with those that ONNX Runtime makes of all rows."""
+    step, evaluation = models.graphs("sgd")
+    one = training.Trainer(step, evaluation=evaluation)
+    many = training.Trainer(step, "xla", evaluation=evaluation, mesh=mesh)
+    sharding = NamedSharding(mesh, ALONG)
+    for rows in (8, 7, 8):
+        batch = models.data(rows=rows, seed=rows)
+        np.testing.assert_allclose(
+            many.step(batch, 0.1)["loss"], one.step(batch, 0.1)["loss"], 1e-5
+        )
+    parts = {
+        n: jax.make_array_from_callback(a.shape, sharding, a.__getitem__) for n, a in batch.items()
+    }
+    np.testing.assert_allclose(many.step(parts, 0.1)["loss"], one.step(batch, 0.1)["loss"], 1e-5)
+    for key, array in one.state().items():
+        np.testing.assert_allclose(many.state()[key], array, 1e-4, 1e-5)
+    got, want = (trainer.evaluate(batch).outputs["p"] for trainer in (many, one))
+    np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+    print(f"{name} trainer", flush=True)
+
+
+def placed(mesh: Mesh) -> None:
+    """Print which part of a batch a device has: equal parts of rows, or all."""
+    spread = Spread(mesh, models.graphs("sgd")[0].graph)
+    for rows in (8, 7):
+        arrays = spread.placed({**models.data(rows=rows), "b": np.zeros(4, np.float32)})
+        shapes = {n: array.addressable_shards[0].data.shape for n, array in arrays.items()}
+        print(f"{rows} rows", shapes, flush=True)
+
+
+def drawing(mesh: Mesh) -> None:
+    """Print why a model that draws by itself is refused over processes."""
+    try:
+        compile(parse("() => (float[2] y) { y = RandomUniform<shape = [2]> () }"), "xla", mesh=mesh)
+    except EngineError as error:
+        print(error, flush=True)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Compare; see the module."""
     if arguments:
@@ -73,6 +117,8 @@ def main(arguments: Sequence[str]) -> None:
         def mine(array: np.ndarray, sharding: NamedSharding) -> jax.Array:
             return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
 
+        drawing(mesh)
+        training_steps(mesh, f"process {process}")
         gradients(mesh, mine, f"process {process}")
         return
     meshes = {
@@ -82,6 +128,8 @@ def main(arguments: Sequence[str]) -> None:
     for kind, mesh in meshes.items():
         gradients(mesh, jax.device_put, kind)
     by_hand(meshes["auto"])
+    training_steps(meshes["explicit"], "explicit")
+    placed(meshes["explicit"])
 
 
 if __name__ == "__main__":

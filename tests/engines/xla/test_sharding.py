@@ -5,6 +5,11 @@ import socket
 import subprocess
 import sys
 
+import pytest
+from tests.judge import parse
+
+from whileback import ArgumentError, compile
+
 COMMAND = [sys.executable, "-m", "tests.engines.xla.spread"]
 
 
@@ -18,7 +23,7 @@ def start(*arguments: object, devices: int) -> "subprocess.Popen[str]":
 def printed(process: "subprocess.Popen[str]") -> list[str]:
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 0
-    return out.splitlines()
+    return [line for line in out.splitlines() if not line.startswith("[Gloo]")]
 
 
 def test_over_the_devices_of_a_process():
@@ -28,6 +33,9 @@ def test_over_the_devices_of_a_process():
         "explicit eager",
         "explicit jit",
         "shard_map",
+        "explicit trainer",
+        "8 rows {'x': (2, 4), 'label': (2,), 'b': (4,)}",
+        "7 rows {'x': (7, 4), 'label': (7,), 'b': (4,)}",
     ]
 
 
@@ -36,4 +44,19 @@ def test_over_two_processes():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     for number, process in enumerate([start(0, port, devices=1), start(1, port, devices=1)]):
-        assert printed(process)[-2:] == [f"process {number} eager", f"process {number} jit"]
+        assert printed(process) == [
+            "Model 'model' draws random numbers, of which each process of the mesh has others. A "
+            "step of training draws the same in all: whileback.training.step().",
+            f"process {number} trainer",
+            f"process {number} eager",
+            f"process {number} jit",
+        ]
+
+
+def test_what_is_no_mesh():
+    with pytest.raises(ArgumentError) as caught:
+        compile(parse("(float[N] x) => (float[N] y) { y = Exp(x) }"), "xla", mesh=4)
+    assert str(caught.value) == (
+        "mesh= is 'int'; give a jax.sharding.Mesh, such as "
+        "jax.make_mesh((jax.device_count(),), ('data',))."
+    )

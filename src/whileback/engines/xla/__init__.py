@@ -9,6 +9,7 @@ import jax
 
 from whileback.engines.base import Source
 from whileback.engines.xla.kept import Kept
+from whileback.engines.xla.model import Model
 from whileback.engines.xla.ports import as_given
 from whileback.engines.xla.transformable import Transformable
 
@@ -17,9 +18,12 @@ __all__ = ["ARRAYS", "load"]
 ARRAYS: tuple[type, ...] = (jax.Array,)
 
 
-def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
-    """Return a function that runs the model on XLA."""
-    return _Run(Transformable(source.name, source.model))
+def load(source: Source, /, *, mesh: Any = None) -> Callable[[dict[str, Any]], Sequence[Any]]:
+    """Return a function that runs the model on XLA, on the devices of a mesh if there is one."""
+    if mesh is None:
+        return _Run(Transformable(source.name, source.model))
+    model = Model.of(source.name, source.model).over(mesh)
+    return _Run(Transformable(source.name, source.model, model))
 
 
 class _Run:

@@ -20,6 +20,7 @@ from whileback.engines.xla.registry import lowerings
 from whileback.engines.xla.rows import Rows
 from whileback.engines.xla.sharding import at_once
 from whileback.engines.xla.specialize import Specializer
+from whileback.engines.xla.spread import Spread
 from whileback.errors import EngineError
 from whileback.graph.normalize import normalize
 from whileback.graph.randomness import draws
@@ -59,6 +60,7 @@ class Model:
                 else:
                     self._weights[name] = jnp.asarray(array)
         self._programs = Specializer(self._trace)
+        self._spread: Spread | None = None
         self._generator = np.random.default_rng()
 
     @classmethod
@@ -84,11 +86,30 @@ class Model:
         other._programs = Specializer(self._trace, names)
         return other
 
+    def over(self, mesh: Any) -> Model:
+        """Return the model as one that works on the devices of a mesh, see `Spread`.
+
+        Raises:
+            ArgumentError: `mesh` is no mesh of JAX's.
+            EngineError: the model draws, and processes would draw other numbers.
+        """
+        other = copy(self)
+        spread = other._spread = Spread(mesh, self.graph)
+        if self._draws and spread.over_processes:
+            raise EngineError(
+                f"Model {self.name!r} draws random numbers, of which each process of the mesh has "
+                "others. A step of training draws the same in all: whileback.training.step()."
+            )
+        with jax.enable_x64(True):
+            other._weights = spread.placed(self._weights)
+        other._programs = Specializer(other._trace)
+        return other
+
     def run(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
         """Run the model; the outputs are JAX's arrays, or lists of them, or `ABSENT`."""
         with at_once():
             try:
-                return self._programs(self._arrays(arguments))
+                return self._programs(self._placed(arguments))
             except jax.errors.JaxRuntimeError as error:
                 raise EngineError(_failed(self.name, str(error))) from error
 
@@ -101,7 +122,7 @@ class Model:
     def text(self, arguments: Mapping[str, Any]) -> str:
         """Return, in XLA's own form, the optimized program that last ran on such arguments."""
         with at_once():
-            return self._programs.text(self._arrays(arguments))
+            return self._programs.text(self._placed(arguments))
 
     def trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
         """Trace the model; `trace` has what is known of the run."""
@@ -117,6 +138,10 @@ class Model:
                 )
         return {**self._weights, **taken_apart(given)}
 
+    def _placed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        arrays = self._arrays(arguments)
+        return arrays if self._spread is None else self._spread.placed(arrays)
+
     def _trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
         graph, scope = self.graph, Scope()
         trace.chance = arguments.get(CHANCE)
@@ -131,7 +156,8 @@ class Model:
         for value, output in zip(graph.outputs, outputs, strict=True):
             if isinstance(output, Rows) and not trace.can_end:
                 raise not_known_length(self.name, f"output {value.name!r}")
-        return [exact(trace, output) for output in outputs]
+        results = [exact(trace, output) for output in outputs]
+        return results if self._spread is None else self._spread.whole(results)
 
 
 def _require_lowered(name: str, graph: ir.Graph) -> None:
