@@ -118,6 +118,23 @@ def test_ctrl_c_leaves_a_checkpoint(files: Command, monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(array, stopped[name])
 
 
+def test_a_run_that_was_killed_as_it_began(files: Command) -> None:
+    assert files(*SHORT).status == 0
+    for name in ("last.safetensors", "log.jsonl", "model.onnx"):
+        Path("run", name).unlink()
+    Path("run/.model.onnx.1234.tmp").write_bytes(b"")
+    assert files(*SHORT, "--resume").status == 0
+    assert sorted(path.name for path in Path("run").iterdir()) == [
+        "last.safetensors",
+        "log.jsonl",
+        "model.onnx",
+        "run.json",
+    ]
+    Path("half").mkdir()
+    Path("half/.run.json.1234.tmp").write_bytes(b"")
+    assert files(*SHORT[:-1], "half").status == 0
+
+
 def test_folders_that_hold_no_run(files: Command) -> None:
     inside = (*TRAIN, "--epochs", "1", "--out")
     assert files(*inside, ".", "--force").err == (

@@ -101,6 +101,23 @@ def test_a_file_for_each_array(tmp_path: Path) -> None:
     np.testing.assert_array_equal(both.take(EVERY)["label"], Y)
 
 
+def test_parts_of_one_set(tmp_path: Path) -> None:
+    for part in range(3):
+        rows = slice(2 * part, 2 * part + 2)
+        pa.parquet.write_table(table().slice(2 * part, 2), tmp_path / f"part-{part}.parquet")
+        (tmp_path / "n").mkdir(exist_ok=True)
+        np.savez(tmp_path / "n" / f"{part}.npz", nested=X[rows], y=Y[rows])
+    for folder in (tmp_path, tmp_path / "n"):
+        data = read_data(folder, step(), {"x": "nested", "label": "y"})
+        np.testing.assert_array_equal(data.take(EVERY)["x"], X)
+    np.savez(tmp_path / "n" / "3.npz", nested=X[:, :1], y=Y)
+    with pytest.raises(ArgumentError, match=r"'nested' is float32 \[2, 2\] in '.*0.npz', and else"):
+        read_data(tmp_path / "n", step(), {"x": "nested", "label": "y"})
+    np.savez(tmp_path / "n" / "3.npz", nested=X)
+    with pytest.raises(ArgumentError, match=r"0.npz' has 'y', and '.*3.npz' has not: files of one"):
+        read_data(tmp_path / "n", step(), {"x": "nested", "label": "y"})
+
+
 def test_arrays_stay_on_the_disk(tmp_path: Path) -> None:
     """What is in an uncompressed archive is read at its place."""
     data = read_data(write(tmp_path / "d.npz"), step(), {"label": "y"})
@@ -327,7 +344,10 @@ def damaged(path: Path) -> None:
         ("cut.npz", "holds no arrays in NumPy's .npz format, which np.savez writes, or is damaged"),
         ("pickled.npz", "has an array of pickled objects, which are never loaded"),
         ("large.npz", "is damaged, or truncated: its size is not that of its array"),
-        ("empty", "holds no .npy files; give a folder with one for each input"),
+        (
+            "empty",
+            "holds none of .npz, .npy, .parquet, .arrow, .feather, .csv; give a folder with a",
+        ),
         ("bad.parquet", "cannot be read as a table (Parquet magic bytes not found in footer."),
         ("bad.arrow", "cannot be read as a table ("),
         ("bad.csv", "cannot be read as a table (CSV parse error: Expected 2 columns, got 1: 3)"),

@@ -33,7 +33,7 @@ def train(arguments: argparse.Namespace) -> int:
     """`whileback train`: go through data, and keep what comes of it in a folder."""
     folder = RunFolder(Path(arguments.out))
     folder.require_free(arguments.resume, arguments.force)
-    goes_on = arguments.resume and folder.is_begun
+    goes_on = arguments.resume and folder.goes_on
     with Progress(f"preparing {arguments.model}"):
         model = folder.model() if goes_on else _opened(arguments.model)
         made = StepRecipe.of(arguments).make(model)

@@ -22,8 +22,8 @@ __all__ = ["RunFolder", "option"]
 
 _SAID, _MODEL = "run.json", "model.onnx"
 _VERSION = 1
-# What belongs to a run, and is removed for another one.
-_OWN = (_SAID, _MODEL, f"{_MODEL}.data", LAST, BEST, LOG, "events.out.tfevents.*")
+# What belongs to a run, and is removed for another one, what says that it is one last.
+_OWN = (_MODEL, f"{_MODEL}.data", LAST, BEST, LOG, "events.out.tfevents.*", _SAID)
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class RunFolder:
     def is_begun(self) -> bool:
         """Whether a run was begun here."""
         return (self.path / _SAID).exists()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is all that a run needs to go on; killed as it began, it begins again."""
+        return self.is_begun and (self.path / _MODEL).exists()
 
     def require_free(self, resume: bool, force: bool) -> None:
         """Refuse a folder that a run cannot be begun in, or gone on with.
@@ -53,7 +58,8 @@ class RunFolder:
                     "holds a run; go on with --resume, replace it with --force, or name another "
                     "folder"
                 )
-            if not self.is_begun and path.is_dir() and any(path.iterdir()):
+            left = [file for file in path.glob("*") if file.suffix != ".tmp"]
+            if not self.is_begun and left:
                 raise FormatError("holds other files, and no run; name a new folder")
 
     def begin(
@@ -65,12 +71,6 @@ class RunFolder:
         progress: Progress | None = None,
     ) -> None:
         """Remove what an earlier run has left, and write down what this one is made of."""
-        with errors_name(self.path):
-            self.path.mkdir(exist_ok=True)
-            for pattern in _OWN:
-                for left in self.path.glob(pattern):
-                    left.unlink()
-        whileback.save(model, self.path / _MODEL, external_data="copy", progress=progress)
         said = {
             "version": _VERSION,
             "whileback": whileback.__version__,
@@ -79,8 +79,14 @@ class RunFolder:
             "recipe": asdict(recipe),
             "data": data,
         }
-        with errors_name(self.path), atomic_files(durable=True) as open_file:
-            open_file(self.path / _SAID).write(json.dumps(said, indent=1).encode())
+        with errors_name(self.path):
+            self.path.mkdir(exist_ok=True)
+            for pattern in _OWN:
+                for left in [*self.path.glob(pattern), *self.path.glob(f".{pattern}.*.tmp")]:
+                    left.unlink()
+            with atomic_files(durable=True) as open_file:
+                open_file(self.path / _SAID).write(json.dumps(said, indent=1).encode())
+        whileback.save(model, self.path / _MODEL, external_data="copy", progress=progress)
 
     def model(self) -> ir.Model:
         """Return the model as it was when the run began."""

@@ -12,8 +12,8 @@ __all__ = ["add_training"]
 
 _MODEL = "an ONNX file, or text in .onnx.txt"
 _DATA = (
-    "a .npz, .parquet, .arrow, .feather or .csv file, a folder of .npy files, or NAME=FILE.npy "
-    "for each array; each example is a row"
+    "a .npz, .parquet, .arrow, .feather or .csv file, a folder of .npy files or of parts, or "
+    "NAME=FILE.npy for each array; each example is a row"
 )
 _LISTS = (
     ("trainable", "PATTERN", "names of the tensors to train (default: all that a loss reads)"),

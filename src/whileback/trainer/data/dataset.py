@@ -58,8 +58,8 @@ def read_data(
 
     Args:
         where: an .npz file, a .parquet, .arrow, .feather or .csv file (with the package pyarrow),
-            a folder of .npy files, several such paths, or a mapping of names to arrays or to .npy
-            files.
+            a folder of .npy files, or of the others as parts of one set, several such paths, or a
+            mapping of names to arrays or to .npy files.
         step: what `whileback.training.step` has made.
         columns: by input, what it is called in the data: `{"label": "y"}`. For several columns,
             which become one axis, a list, `"a,b,c"`, or a pattern, `"pixel*"`. The numbers of a

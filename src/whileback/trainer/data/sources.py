@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class Source:
 
 
 def open_source(where: Where) -> Source:
-    """Return what a file, a folder of .npy files, several of them, or a mapping holds.
+    """Return what a file, a folder, several of them, or a mapping holds.
 
     A mapping has arrays, or paths of .npy files.
 
@@ -81,7 +82,7 @@ def _file(path: Path) -> Source:
     said, suffix = f"'{path}'", path.suffix.lower()
     with errors_name(path):
         if path.is_dir():
-            return Source(said, _folder(path))
+            return _folder(path)
         if not path.exists():
             raise FormatError("does not exist; check the path")
     if suffix == ".npz":
@@ -97,11 +98,50 @@ def _file(path: Path) -> Source:
     )
 
 
-def _folder(path: Path) -> dict[str, Read]:
-    files = sorted(path.glob("*.npy"))
-    if not files:
-        raise FormatError("holds no .npy files; give a folder with one for each input")
-    return {file.stem: npy(file) for file in files}
+def _folder(path: Path) -> Source:
+    """Return a column for each .npy file, or the rows of files of another kind, in their order."""
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in (".npz", *FORMATS))
+    if files:
+        return _stacked(f"'{path}'", [_file(file) for file in files])
+    arrays = sorted(path.glob("*.npy"))
+    if not arrays:
+        raise FormatError(
+            f"holds none of {_KNOWN}; give a folder with a .npy file for each input, or with "
+            "files of rows"
+        )
+    return Source(f"'{path}'", {file.stem: npy(file) for file in arrays})
+
+
+def _stacked(said: str, parts: list[Source]) -> Source:
+    """Return the rows of several files that have the same columns."""
+    first = parts[0]
+    for part in parts[1:]:
+        other = set(first.columns) ^ set(part.columns)
+        if other:
+            name = min(other)
+            has, lacks = (first, part) if name in first.columns else (part, first)
+            raise ArgumentError(
+                f"{has.said} has {name!r}, and {lacks.said} has not: files of one folder are parts "
+                "of one set. Give all of them the same arrays."
+            )
+    columns = {name: partial(_rows, parts, name) for name in first.columns}
+    return Source(said, columns, first.flat)
+
+
+def _rows(parts: list[Source], name: str) -> np.ndarray:
+    arrays = [part.read(name) for part in parts]
+    kinds = {(array.dtype, array.shape[1:]) for array in arrays}
+    if len(kinds) > 1 or not arrays[0].ndim:
+        raise ArgumentError(
+            f"{name!r} is {_kind(arrays[0])} in {parts[0].said}, and elsewhere "
+            f"{', '.join(sorted({_kind(a) for a in arrays} - {_kind(arrays[0])})) or 'the same'}: "
+            "files of one folder are parts of one set. Give all of them rows of one type and shape."
+        )
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _kind(array: np.ndarray) -> str:
+    return f"{array.dtype.name} {list(array.shape[1:])}"
 
 
 def _joined(sources: list[Source]) -> Source:
