@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -387,6 +388,13 @@ def test_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> No
         for step in range(2):
             shown.step(training.Moment(step + 1, 0, step, None, {"loss": 2.0}))
     assert stream.getvalue() == "epoch 1/2  step 2  loss 2  1.55e+04 ms/step\n"
+
+
+def test_the_page_on_training_has_every_option(command: Command) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    for name in ("train", "export", "artifacts"):
+        options = set(re.findall(r"(--[a-z-]+)", command(name, "-h").out.partition("\n\n")[0]))
+        assert options and {each for each in options if each not in page} == set()
 
 
 def test_recipes_are_json() -> None:

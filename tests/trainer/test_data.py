@@ -111,7 +111,9 @@ def test_parts_of_one_set(tmp_path: Path) -> None:
         data = read_data(folder, step(), {"x": "nested", "label": "y"})
         np.testing.assert_array_equal(data.take(EVERY)["x"], X)
     np.savez(tmp_path / "n" / "3.npz", nested=X[:, :1], y=Y)
-    with pytest.raises(ArgumentError, match=r"'nested' is float32 \[2, 2\] in '.*0.npz', and else"):
+    with pytest.raises(
+        ArgumentError, match=r"'nested' is float32 \[2, 2\] in '.*0.npz', and float32 "
+    ):
         read_data(tmp_path / "n", step(), {"x": "nested", "label": "y"})
     np.savez(tmp_path / "n" / "3.npz", nested=X)
     with pytest.raises(ArgumentError, match=r"0.npz' has 'y', and '.*3.npz' has not: files of one"):

@@ -7,6 +7,9 @@ from typing import Any
 
 from whileback.cli.training import commands
 from whileback.engines import ENGINES
+from whileback.training.losses import LOSSES
+from whileback.training.optimizers import OPTIMIZERS
+from whileback.training.schedules import SCHEDULES
 
 __all__ = ["add_training"]
 
@@ -76,7 +79,7 @@ def _add_export(subparsers: Any) -> None:
             help=f"take {name}.safetensors (default: the best one if --eval was given)",
         )
     parser.add_argument(
-        "--average", action="store_true", help="take the moving averages of --average"
+        "--average", action="store_true", help="take the moving averages that train --average keeps"
     )
     parser.add_argument("--force", action="store_true", help="replace an existing file")
     parser.set_defaults(command=commands.export)
@@ -93,7 +96,8 @@ def _add_artifacts(subparsers: Any) -> None:
     parser.set_defaults(command=commands.artifacts)
 
 
-def _add_data(parser: argparse.ArgumentParser) -> None:
+def _add_data(command: argparse.ArgumentParser) -> None:
+    parser = command.add_argument_group("data")
     parser.add_argument("--data", nargs="+", required=True, metavar="FILE", help=_DATA)
     parser.add_argument(
         "--eval", nargs="+", metavar="FILE", help="the same to evaluate after each epoch"
@@ -116,21 +120,23 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_step(parser: argparse.ArgumentParser) -> None:
+def _add_step(command: argparse.ArgumentParser) -> None:
     """Add what makes a step; `StepRecipe` has the same names."""
+    parser = command.add_argument_group("what a step does")
     parser.add_argument(
         "--loss",
         action="append",
         required=True,
         metavar="NAME[,SETTING=VALUE][:OUTPUT[=LABEL]]",
-        help="cross-entropy, mse and so on: 'cross-entropy,label_smoothing=0.1', mse:price=y",
+        help=f"{', '.join(LOSSES)}; such as cross-entropy,label_smoothing=0.1 or mse:price=y; may "
+        "be given several times",
     )
     parser.add_argument("--label", metavar="NAME", help="what it compares with (default: label)")
     parser.add_argument(
         "--optimizer",
         required=True,
         metavar="NAME[,SETTING=VALUE]",
-        help="adamw, sgd,momentum=0.9 and so on",
+        help=f"{', '.join(OPTIMIZERS)}; such as sgd,momentum=0.9",
     )
     for name, metavar, text in _LISTS:
         parser.add_argument(
@@ -148,7 +154,7 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     _add_types(parser)
 
 
-def _add_types(parser: argparse.ArgumentParser) -> None:
+def _add_types(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--precision",
         choices=["float16", "bfloat16"],
@@ -168,7 +174,8 @@ def _add_types(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def _add_run(command: argparse.ArgumentParser) -> None:
+    parser = command.add_argument_group("the run")
     parser.add_argument(
         "--lr",
         dest="learning_rate",
@@ -180,18 +187,20 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schedule",
         metavar="NAME[,SETTING=VALUE]",
-        help="of the learning rate: cosine, linear, one-cycle, step,every=1000 and so on",
+        help=f"of the learning rate: {', '.join(SCHEDULES)}; such as step,every=1000",
     )
     parser.add_argument(
-        "--warmup", type=int, default=0, metavar="STEPS", help="in which the rate grows"
+        "--warmup", type=int, default=0, metavar="STEPS", help="in which the rate rises from 0"
     )
-    parser.add_argument("--epochs", type=int, required=True, metavar="N", help="passes over data")
+    parser.add_argument(
+        "--epochs", type=int, required=True, metavar="N", help="how often to go through the data"
+    )
     parser.add_argument("--batch", type=int, metavar="N", help="examples in a batch (default: 32)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the run")
     parser.add_argument("--resume", action="store_true", help="go on with the run of the folder")
     parser.add_argument("--force", action="store_true", help="replace the run of the folder")
     parser.add_argument(
-        "--engine", choices=ENGINES, default="onnxruntime", help="what runs (onnxruntime)"
+        "--engine", choices=ENGINES, default="onnxruntime", help="what runs steps (onnxruntime)"
     )
     parser.add_argument("--threads", type=int, metavar="N", help="of ONNX Runtime (all cores)")
     parser.add_argument(

@@ -130,13 +130,13 @@ def _stacked(said: str, parts: list[Source]) -> Source:
 
 def _rows(parts: list[Source], name: str) -> np.ndarray:
     arrays = [part.read(name) for part in parts]
-    kinds = {(array.dtype, array.shape[1:]) for array in arrays}
-    if len(kinds) > 1 or not arrays[0].ndim:
-        raise ArgumentError(
-            f"{name!r} is {_kind(arrays[0])} in {parts[0].said}, and elsewhere "
-            f"{', '.join(sorted({_kind(a) for a in arrays} - {_kind(arrays[0])})) or 'the same'}: "
-            "files of one folder are parts of one set. Give all of them rows of one type and shape."
-        )
+    for part, array in zip(parts, arrays, strict=True):
+        if _kind(array) != _kind(arrays[0]) or not array.ndim:
+            raise ArgumentError(
+                f"{name!r} is {_kind(arrays[0])} in {parts[0].said}, and {_kind(array)} in "
+                f"{part.said}: files of one folder are parts of one set. Give all of them rows of "
+                "one type and shape."
+            )
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
