@@ -36,6 +36,7 @@ except ImportError as error:
 
 __all__ = ["Module"]
 
+Names = tuple[str, ...]
 Tensors = Mapping[str, torch.Tensor]
 
 _BFLOAT16 = np.dtype(ir.DataType.BFLOAT16.numpy())
@@ -53,9 +54,8 @@ class Module(torch.nn.Module):
     what is drawn follows `torch.manual_seed`. After `module.eval()` neither happens.
 
     Types are those of the model, and all is on the CPU: `to`, `half`, `cuda` and the like are
-    refused where they would change that. An output that no gradient comes back for counts as one
-    whose gradient is zero. `state_dict` holds everything; sessions are made anew where needed, and
-    copies of the module share them.
+    refused where they would change that. `state_dict` holds everything; copies of the module share
+    its sessions.
 
     Attributes:
         inputs: names of the model's inputs, in their order.
@@ -227,8 +227,11 @@ class _Function:
         self.outputs = [str(value.name) for value in model.graph.outputs]
         self.defaults = frozenset(model.graph.initializers)
         self._plain = cache(lambda: compile(model))
-        # Which outputs have gradients with respect to any of some inputs, and which of these do.
-        self.connected = cache(partial(connected, model.graph, of))
+        self.of = tuple(of)
+        # Which of some outputs depend on any of some inputs, and which of these they depend on.
+        self.connected = cache(partial(connected, model.graph))
+        # By inputs that require gradients, for which of these two the last one came back.
+        self.expected: dict[Names, tuple[Names, Names]] = {}
         self.taped, self.gradient = cache(self._make_taped), cache(self._make_gradient)
 
     def __deepcopy__(self, memo: Any) -> _Function:
@@ -249,12 +252,20 @@ class _Function:
         """Return the outputs by name, without gradients."""
         return {name: _tensor(each) for name, each in self._plain()(arrays).items()}
 
-    def _make_taped(self, of: tuple[str, ...], wrt: tuple[str, ...]) -> Taped:
+    def gradients(self, of: Names, wrt: Names, tensors: Tensors) -> dict[str, torch.Tensor]:
+        """Return the gradients by input; `tensors` are the inputs and by output the cotangents.
+
+        The model runs once more, since these have gradients, too.
+        """
+        slopes, names = self.gradient(of, wrt)
+        given = {**tensors, **{name: tensors[y] for y, name in zip(of, names, strict=True)}}
+        read = {name: each for name, each in given.items() if name in slopes.inputs}
+        return dict(zip(wrt, slopes(read).values(), strict=True))
+
+    def _make_taped(self, of: Names, wrt: Names) -> Taped:
         return Taped(self.model, of, wrt, self._compile, **self._options)
 
-    def _make_gradient(
-        self, of: tuple[str, ...], wrt: tuple[str, ...]
-    ) -> tuple[_Function, list[str]]:
+    def _make_gradient(self, of: Names, wrt: Names) -> tuple[_Function, list[str]]:
         """Return the gradients as a function, and the names of its cotangents."""
         model = vjp(self.model, of=of, wrt=wrt, **self._options)
         del model.graph.outputs[: -len(wrt)]
@@ -263,21 +274,27 @@ class _Function:
 
 
 class _Call(torch.autograd.Function):
-    """A call of which the way back goes on from what the run has kept."""
+    """A call of which the way back goes on from what the run has kept.
+
+    That is for those outputs for which gradients came back the last time: others are often not
+    used. If it turns out otherwise, the model runs once more.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, function: _Function, names: tuple[str, ...], *tensors: torch.Tensor
+        ctx: Any, function: _Function, names: Names, *tensors: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         arrays = {name: _array(each) for name, each in zip(names, tensors, strict=True)}
         needs = zip(names, ctx.needs_input_grad[2:], strict=True)
         needed = tuple(name for name, needs_gradient in needs if needs_gradient)
-        ctx.function, ctx.names = function, names
-        ctx.of, ctx.wrt = function.connected(needed)
-        if not ctx.wrt:
+        every = function.connected(function.of, needed)
+        ctx.function, ctx.names, ctx.needed = function, names, needed
+        ctx.set_materialize_grads(False)
+        if not every[1]:
             results = function.run(arrays)
         else:
-            taped = function.taped(ctx.of, ctx.wrt)
+            ctx.taped_for = function.expected.get(needed, every)
+            taped = function.taped(*ctx.taped_for)
             out, tape = taped.forward(arrays)
             results = {name: _tensor(each) for name, each in out.items()}
             kept = {name: results[name] for name in taped.kept}
@@ -285,26 +302,25 @@ class _Call(torch.autograd.Function):
             kept |= {name: _tensor(each) for name, each in tape.items() if _can_share(each)}
             ctx.saved, ctx.tape = [*names, *kept], {n: a for n, a in tape.items() if n not in kept}
             ctx.save_for_backward(*tensors, *kept.values())
-        ctx.mark_non_differentiable(*(t for name, t in results.items() if name not in ctx.of))
+        ctx.mark_non_differentiable(*(t for name, t in results.items() if name not in every[0]))
         return tuple(results.values())
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        function = ctx.function
+    def backward(ctx: Any, *cotangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        function: _Function = ctx.function
         saved = dict(zip(ctx.saved, ctx.saved_tensors, strict=True))
-        given = dict(zip(function.outputs, cotangents, strict=True))
-        seeds = {name: given[name] for name in ctx.of}
-        if torch.is_grad_enabled():
-            slopes, names = function.gradient(ctx.of, ctx.wrt)
+        pairs = zip(function.outputs, cotangents, strict=True)
+        came = {name: each for name, each in pairs if each is not None}
+        of, wrt = function.connected(tuple(came), ctx.needed)
+        if torch.is_grad_enabled() or (of, wrt) != ctx.taped_for:
             tensors = {name: saved[name] for name in ctx.names}
-            tensors |= dict(zip(names, seeds.values(), strict=True))
-            read = {name: each for name, each in tensors.items() if name in slopes.inputs}
-            results = dict(zip(ctx.wrt, slopes(read).values(), strict=True))
+            results = function.gradients(of, wrt, tensors | came) if wrt else {}
         else:
             arrays = {name: _array(each) for name, each in saved.items()}
-            given = {name: _array(each) for name, each in seeds.items()}
-            out = function.taped(ctx.of, ctx.wrt).backward(arrays, ctx.tape, given)
+            seeds = {name: _array(came[name]) for name in of}
+            out = function.taped(of, wrt).backward(arrays, ctx.tape, seeds)
             results = {name: _tensor(each) for name, each in out.items()}
+        function.expected[ctx.needed] = of, wrt
         return None, None, *(results.get(name) for name in ctx.names)
 
 
