@@ -327,6 +327,14 @@ def follow_the_interface(folder: Path) -> dict[str, Any]:
             ("--schedule", "cosin"),
             "schedule='cosin' is unknown; did you mean 'cosine' or 'cosine-restarts'?",
         ),
+        (("--batch", "0"), "--batch 0 is no number of examples; give one from 1."),
+        (("--warmup", "-1"), "--warmup -1 is no number of steps; give one from 0."),
+        (
+            ("--dropout", "0.1", "head*=0.2"),
+            "--dropout 0.1 is said of all nodes, and others of some: say it once for all, or "
+            "PATTERN=RATIO for each.",
+        ),
+        (("--threads", "-1"), "threads=-1 is no number of threads. Give one from 0."),
         (("--epochs", "0"), "epochs=0 is no whole number above 0. Give one."),
         (
             ("--data", "x=x.npy", "y.npz"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from collections.abc import Mapping
 from functools import cache
@@ -368,6 +369,17 @@ def test_files_that_cannot_be_read(name: str, message: str, tmp_path: Path) -> N
     with pytest.raises(FormatError) as caught:
         read_data(tmp_path / name, step(), {"label": "y"})
     assert str(caught.value).startswith(f"'{tmp_path / name}': {message}")
+
+
+def test_pyarrow_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "d.csv")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ArgumentError) as caught:
+        read_data(tmp_path / "d.csv", step())
+    assert str(caught.value) == (
+        f"'{tmp_path / 'd.csv'}' is read by the package pyarrow, which is not installed. Install "
+        "it with: pip install 'whileback[data]'"
+    )
 
 
 def test_files_of_no_known_kind(tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ def load(
     options = runtime.SessionOptions()
     # Whatever goes wrong is raised; what is left is a warning for each default of an input.
     options.log_severity_level = _ONLY_FATAL
+    if threads < 0:
+        raise ArgumentError(f"threads={threads!r} is no number of threads. Give one from 0.")
     options.intra_op_num_threads = threads
     options.graph_optimization_level = getattr(
         runtime.GraphOptimizationLevel, _LEVELS[optimization]

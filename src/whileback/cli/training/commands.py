@@ -137,7 +137,10 @@ def _batch(wanted: int | None, data: training.Dataset) -> int:
             f"--batch {wanted}: the model takes batches of {only} and no others. Leave --batch "
             "out, or export the model with a first axis of any size."
         )
-    return wanted or only or _BATCH
+    size = next(each for each in (wanted, only, _BATCH) if each is not None)
+    if size < 1:
+        raise ArgumentError(f"--batch {size} is no number of examples; give one from 1.")
+    return size
 
 
 def _run(
@@ -178,11 +181,15 @@ def _tell(made: Made, data: training.Dataset, recipe: Recipe) -> None:
     values = {str(value.name): value for value in made.step.graph.inputs}
     sizes = [math.prod(static_shape(values[name]) or ()) for name in known.parameters]
     batches = number_of_batches(data, recipe.batch)
-    each = "1 batch" if batches == 1 else f"{batches} batches"
+    each = _counted(batches or 0, "batch", "es")
     print(
         f"{sum(sizes)} numbers in {len(sizes)} tensors are trained, on {len(data)} examples in "
         f"{each}"
     )
+
+
+def _counted(count: int, what: str, ending: str = "s") -> str:
+    return f"{count} {what}{'' if count == 1 else ending}"
 
 
 def _tell_losses(made: Made) -> None:
@@ -205,7 +212,7 @@ def _fit(run: training.Run, recipe: Recipe, resume: bool) -> int:
             return INTERRUPTED
     best = "" if outcome.best is None else f", best evaluation: {numbers({'loss': outcome.best})}"
     print(
-        f"{outcome.epochs} epochs, {outcome.steps} steps{best}; "
+        f"{_counted(outcome.epochs, 'epoch')}, {_counted(outcome.steps, 'step')}{best}; "
         f"whileback export {run.folder} -o FILE writes the model"
     )
     return 0

@@ -78,6 +78,8 @@ def read_schedule(word: str, warmup: int, steps: int) -> Schedule:
 
     Raises: ArgumentError for an unknown name or setting.
     """
+    if warmup < 0:
+        raise ArgumentError(f"--warmup {warmup} is no number of steps; give one from 0.")
     name, settings = _settings(f"--schedule {word}", word)
     known = inspect.signature(SCHEDULES[name]).parameters if name in SCHEDULES else {}
     if "steps" in known:
@@ -110,6 +112,12 @@ def read_dropout(words: Sequence[str]) -> bool | float | dict[str, bool | float]
     if len(words) == 1 and "=" not in words[0]:
         return _ratio(words[0])
     pairs = [word.rpartition("=") for word in words]
+    for pattern, _, ratio in pairs:
+        if not pattern:
+            raise ArgumentError(
+                f"--dropout {ratio} is said of all nodes, and others of some: say it once for all, "
+                "or PATTERN=RATIO for each."
+            )
     return {pattern: _ratio(ratio) for pattern, _, ratio in pairs}
 
 
