@@ -42,22 +42,22 @@ def test_no_literal() -> None:
 
 def test_no_file(tmp_path: Path) -> None:
     assert refusal(f"x={tmp_path}/x.npy") == (
-        f"Input 'x': '{tmp_path}/x.npy': No such file or directory; check the path."
+        f"Input 'x': '{tmp_path}/x.npy': No such file or directory; check the path and its "
+        "permissions"
     )
 
 
 def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([{}], object), allow_pickle=True)
     assert refusal(f"x={tmp_path}/x.npy") == (
-        f"Input 'x': '{tmp_path}/x.npy' is no array of numbers in NumPy's .npy format, which "
-        "np.save writes; pickled objects are never loaded."
+        f"Input 'x': '{tmp_path}/x.npy': has an array of pickled objects, which are never loaded"
     )
 
 
 def test_files_of_another_format(tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_bytes(b"1 2 3")
     assert refusal(f"x={tmp_path}/x.npy").startswith(
-        f"Input 'x': '{tmp_path}/x.npy' is no array of numbers in NumPy's .npy format"
+        f"Input 'x': '{tmp_path}/x.npy': holds no arrays in NumPy's .npy format"
     )
     (tmp_path / "x.npy").write_bytes(b"")
     assert refusal(f"x={tmp_path}/x.npy").startswith(f"Input 'x': '{tmp_path}/x.npy'")

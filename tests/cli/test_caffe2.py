@@ -147,8 +147,8 @@ def test_recorded_outputs_that_differ(command: Command) -> None:
         ),
         (
             ("convert", "n.pbtxt", "-o", "n.onnx", "--check", "n.pbtxt"),
-            "'n.pbtxt' holds no arrays in NumPy's .npz format, which np.savez writes; pickled "
-            "objects are never loaded.",
+            "'n.pbtxt': holds no arrays in NumPy's .npz format, which np.savez writes, or is "
+            "damaged (File is not a zip file); write it again",
         ),
     ],
 )

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError, FormatError
 from whileback.formats.atomic import atomic_files
+from whileback.formats.numpy_files import npy, npz
 
 __all__ = ["describe_output", "load_arrays", "read_inputs", "save_outputs"]
 
@@ -41,34 +42,17 @@ def _read(name: str, value: str) -> Any:
     if not value.endswith(".npy"):
         return _literal(name, value)
     try:
-        with Path(value).open("rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ArgumentError(f"Input {name!r}: '{value}': {reason}; check the path.") from error
-    except ValueError as error:
-        raise ArgumentError(
-            f"Input {name!r}: '{value}' is no array of numbers in NumPy's .npy format, which "
-            "np.save writes; pickled objects are never loaded."
-        ) from error
+        return npy(Path(value))()
+    except FormatError as error:
+        raise ArgumentError(f"Input {name!r}: {error}") from error
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of an .npz file; pickled objects are never loaded.
 
-    Raises: ArgumentError if it cannot be read.
+    Raises: FormatError if it cannot be read.
     """
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays}
-    except OSError as error:
-        reason = error.strerror or error
-        raise ArgumentError(f"'{path}': {reason}; check the path.") from error
-    except (ValueError, zipfile.BadZipFile) as error:
-        raise ArgumentError(
-            f"'{path}' holds no arrays in NumPy's .npz format, which np.savez writes; pickled "
-            "objects are never loaded."
-        ) from error
+    return {name: read() for name, read in npz(path).items()}
 
 
 def _literal(name: str, value: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from whileback.errors import ArgumentError, FormatError
 from whileback.formats.files import errors_name
-from whileback.trainer.data.numpy_files import npy, npz
+from whileback.formats.numpy_files import npy, npz
 from whileback.trainer.data.tables import FORMATS, table
 
 __all__ = ["Source", "open_source"]

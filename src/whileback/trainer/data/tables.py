@@ -36,7 +36,8 @@ def table(path: Path) -> dict[str, Read]:
             names = arrow.parquet.read_schema(path).names
             return {name: partial(_parquet, arrow, path, name) for name in names}
         whole = arrow.csv.read_csv(path) if path.suffix.lower() == ".csv" else _ipc(arrow, path)
-    return {name: partial(_column, arrow, path, name, whole[name]) for name in whole.column_names}
+        names = whole.column_names
+    return {name: partial(_column, arrow, path, name, whole[name]) for name in names}
 
 
 def _parquet(arrow: ModuleType, path: Path, name: str) -> np.ndarray:
@@ -124,6 +125,6 @@ def _errors(path: Path, arrow: ModuleType) -> Iterator[None]:
     with errors_name(path):
         try:
             yield
-        except arrow.ArrowException as error:
+        except (arrow.ArrowException, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".")
             raise FormatError(f"cannot be read as a table ({reason}); write it again") from error

@@ -6,6 +6,7 @@ Nothing is unpickled, and no array is made that the size of the file does not ju
 from __future__ import annotations
 
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -27,6 +28,17 @@ Read = Callable[[], np.ndarray]
 _RATIO = 1032
 # What precedes the data of a member of an archive: this, its name, and a field.
 _LOCAL_HEADER = 30
+# Of what NumPy and zipfile raise for bytes that make no sense, headers are parsed as Python.
+_DAMAGES = (
+    EOFError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    ValueError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -110,7 +122,7 @@ def _errors(path: Path, kind: str, writer: str) -> Iterator[None]:
     with errors_name(path):
         try:
             yield
-        except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        except _DAMAGES as error:
             raise FormatError(
                 f"holds no arrays in NumPy's {kind} format, which {writer} writes, or is damaged "
                 f"({str(error).rstrip('.')}); write it again"
