@@ -298,7 +298,7 @@ class _Call(torch.autograd.Function):
             out, tape = taped.forward(arrays)
             results = {name: _tensor(each) for name, each in out.items()}
             kept = {name: results[name] for name in taped.kept}
-            # PyTorch frees what it has saved itself; it cannot save what is no tensor.
+            # What PyTorch saves, it frees after the way back.
             kept |= {name: _tensor(each) for name, each in tape.items() if _can_share(each)}
             ctx.saved, ctx.tape = [*names, *kept], {n: a for n, a in tape.items() if n not in kept}
             ctx.save_for_backward(*tensors, *kept.values())
@@ -364,7 +364,7 @@ def _tensor(array: np.ndarray) -> torch.Tensor:
 
 
 def _can_share(value: Any) -> bool:
-    """Tell whether a value is an array of a type that PyTorch has."""
-    return isinstance(value, np.ndarray) and (
-        value.dtype.kind in "biuf" or value.dtype == _BFLOAT16
-    )
+    """Tell whether a value is an array that a tensor can share its memory with."""
+    if not isinstance(value, np.ndarray) or not value.flags.writeable:
+        return False
+    return value.dtype.kind in "biuf" or value.dtype == _BFLOAT16
