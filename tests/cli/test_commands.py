@@ -1,5 +1,6 @@
 """Every command, from its words to its files, its text and its exit status."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +104,7 @@ def test_what_rounds(command: Command) -> None:
     words = ("rounded.onnx.txt", "--of", "y", "--wrt", "x")
     for refused in (("gradient", *words, "--reduce", "sum", "-o", "g.onnx"), ("check", *words)):
         result = command(*refused)
-        assert result.status == 1
+        assert result.status == (2 if refused[0] == "check" else 1)
         assert "--quantized straight-through" in result.err
     option = ("--quantized", "straight-through")
     command("gradient", *words, *option, "--reduce", "sum", "-o", "g.onnx")
@@ -160,7 +161,7 @@ def test_a_place_for_outputs_is_looked_at_before_the_model_runs(command: Command
 
 def test_a_seed_below_zero_is_refused(command: Command) -> None:
     words = ("power.onnx.txt", "--of", "loss", "--wrt", "x", "--seed", "-1")
-    assert command("check", *words) == (1, "", "error: seed= is -1; it must be 0 or more.\n")
+    assert command("check", *words) == (2, "", "error: seed= is -1; it must be 0 or more.\n")
 
 
 def test_a_warning_is_one_line(command: Command) -> None:
@@ -203,6 +204,32 @@ def test_check_that_finds_a_wrong_gradient(
     result = command("check", "power.onnx.txt", "--of", "y", "--wrt", "x", "w", "n=1")
     assert result.status == 1
     assert [line.split()[2] for line in result.out.splitlines()[1:]] == ["WRONG", "ok"]
+
+
+def test_check_for_programs(command: Command) -> None:
+    words = ("check", "power.onnx.txt", "--of", "loss", "--wrt", "x", "n=3", "x=[1,3]", "--json")
+    result = command(*words, "--junit", "report.xml")
+    assert (result.status, result.err) == (0, "")
+    document = json.loads(result.out)
+    (value,) = document.pop("values")
+    assert document == {"model": "power.onnx.txt", "ok": True}
+    worst = value.pop("worst")
+    assert value == {
+        **{"name": "x", "type": "FLOAT[2]", "verdict": "ok", "ok": True},
+        **{"compared": 2, "kinks": []},
+    }
+    assert list(worst) == ["where", "gradient", "expected", "error", "allowed"]
+    assert worst["gradient"] == pytest.approx(worst["expected"])
+    assert b'tests="1" failures="0"' in Path("report.xml").read_bytes()
+    Path("report.xml").write_text("mine")
+    assert command(*words, "--junit", "report.xml") == (
+        2,
+        "",
+        f"error: '{Path('report.xml').absolute()}' exists; choose another name, or replace it "
+        "with --force (in Python overwrite=True)\n",
+    )
+    assert Path("report.xml").read_text() == "mine"
+    assert command(*words, "--junit", "report.xml", "--force").status == 0
 
 
 def test_show(command: Command) -> None:

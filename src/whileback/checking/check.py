@@ -18,6 +18,7 @@ from whileback.checking.compare import (
     rounding_of_constants,
     run_moved,
 )
+from whileback.checking.narrowing import narrowed
 from whileback.checking.point import Point, Slope
 from whileback.checking.report import Comparison, Finding, Report
 from whileback.engines import compile
@@ -66,7 +67,13 @@ def check(
     outputs = compiled(arguments)
     runs = (outputs, run_moved(compiled, arguments, draw_moves(arguments, rng), outputs))
     own, again = (list(run.values())[-len(wrt) :] for run in runs)
-    return Report(tuple(e.judge(*values) for e, *values in zip(expected, own, again, strict=True)))
+    judged = (e.judge(*values) for e, *values in zip(expected, own, again, strict=True))
+    return Report(
+        tuple(
+            narrowed(finding, point, each.slopes, each.formula(gradient))
+            for finding, each, gradient in zip(judged, expected, own, strict=True)
+        )
+    )
 
 
 def cotangent_inputs(model: ir.Model, gradient_model: ir.Model) -> list[ir.Value]:
@@ -104,6 +111,10 @@ class Expectation:
     exact: Sequence[np.ndarray] | None
     steepness: float
 
+    def formula(self, own: np.ndarray) -> np.ndarray:
+        """Return what is compared with the differences: the gradient in float64, or else `own`."""
+        return own if self.exact is None else self.exact[0]
+
     def judge(self, own: np.ndarray, again: np.ndarray | None = None) -> Finding:
         """Return the verdict on the gradient that the gradient model gave.
 
@@ -122,7 +133,10 @@ class Expectation:
             compared.append(compare_arithmetic(own, exact, moved, again, self.steepness))
         compared = compared or [Comparison("", 0.0, 0.0, 0.0)]
         worst = max(compared, key=lambda comparison: comparison.badness)
-        return Finding(self.name, described, _verdict(compared, worst), worst)
+        kinks = tuple(comparison for comparison in compared if comparison.kink)
+        return Finding(
+            self.name, described, _verdict(compared, worst), worst, kinks, len(self.slopes)
+        )
 
 
 def expectations(

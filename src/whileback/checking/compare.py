@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from whileback.checking.point import Slope
+from whileback.checking.point import Slope, place
 from whileback.checking.report import Comparison
 from whileback.checking.truth import compile_exactly, widened
 from whileback.engines import Compiled
@@ -122,6 +122,8 @@ def compare_formulas(
             want=slope.derivative.value,
             tolerance=allowed * scale + 4 * slope.derivative.error,
             kink=slope.derivative.kink or slope.derivative.error > 0.01 * max(scale, 1e-6),
+            left=slope.derivative.left,
+            right=slope.derivative.right,
         )
         for slope, number in zip(slopes, numbers, strict=True)
     ]
@@ -163,7 +165,7 @@ def compare_arithmetic(
     index = np.unravel_index(int(np.argmax(off)), off.shape)
     scale = np.max(np.abs(np.nan_to_num(exact, posinf=0.0, neginf=0.0)))
     return Comparison(
-        where=f"[{','.join(map(str, index))}]",
+        where=place(index),
         got=float(narrow[index]),
         want=float(exact[index]),
         tolerance=rounding(own.dtype) * float(scale) + 6 * float(np.max(noise)),

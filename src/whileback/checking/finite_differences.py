@@ -6,6 +6,7 @@ Arithmetical Solution by Finite Differences, 1911), over a ladder of steps; the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,11 +21,22 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Derivative:
-    """A derivative, how far off it may be, and whether the function has a kink or jump there."""
+    """A derivative, how far off it may be, and whether the function has a kink or jump there.
+
+    `left` and `right` are the slopes on its two sides, which differ at a kink.
+    """
 
     value: float
     error: float
     kink: bool = False
+    left: float = math.nan
+    right: float = math.nan
+
+    def scaled(self, factor: float) -> Derivative:
+        """Return the derivative along a direction that is so many times as long."""
+        numbers = (self.value, self.error, self.left, self.right)
+        value, error, left, right = (number * factor for number in numbers)
+        return Derivative(value, error, self.kink, left, right)
 
 
 def derivative(
@@ -95,4 +107,4 @@ def _at(function: Callable[[float], float], middle: float, step: float, size: fl
     kink = near_gap > 0.75 * gap and near_gap > 100 * noise + 1e-6 * abs(value)
     # At a jump, slopes double with steps of half the size; from its middle both sides do alike.
     jump = abs(narrow) > 1.5 * abs(wide) and abs(narrow - wide) > 100 * noise
-    return Derivative(value, error, kink or jump)
+    return Derivative(value, error, kink or jump, near_left, near_right)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from whileback.gradient.activity import dependents
 from whileback.graph.randomness import may_draw
 from whileback.graph.scopes import definitions, stands_for, walk, walk_graphs
 
-__all__ = ["Point", "Slope"]
+__all__ = ["Point", "Slope", "place"]
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,23 @@ class Point:
         found: list[Slope] = []
         scale, size = 0.0, max(self._size, self._size_of_terms(name))
         for where, direction, unit in self._directions(name, elements, directions):
-            projected = self._truth.along(self.feeds, self.cotangents, name, unit * direction)
-            step = derivative(projected, self._sum, size=size, enough=unit * 1e-8 * scale)
-            slope = Derivative(step.value / unit, step.error / unit, step.kink)
+            slope = self._slope(name, direction, unit, size, 1e-8 * scale)
             scale = max(scale, abs(slope.value))
             found.append(Slope(where, direction, slope))
         return found
+
+    def along(self, name: str, direction: np.ndarray) -> Slope:
+        """Return the slope along one direction, such as part of one that `slopes` took."""
+        slope = self._slope(name, direction, self._unit(name), self._size, 0.0)
+        indices = np.argwhere(direction)
+        return Slope(place(indices[0]) if len(indices) == 1 else "", direction, slope)
+
+    def _slope(
+        self, name: str, direction: np.ndarray, unit: float, size: float, enough: float
+    ) -> Derivative:
+        projected = self._truth.along(self.feeds, self.cotangents, name, unit * direction)
+        step = derivative(projected, self._sum, size=size, enough=unit * enough)
+        return step.scaled(1 / unit)
 
     def _size_of_terms(self, name: str) -> float:
         """Return it for changes of all elements at once, since few may round anything anew."""
@@ -117,7 +128,12 @@ class Point:
         for index in np.ndindex(value.shape):
             direction = np.zeros(value.shape)
             direction[index] = 1.0
-            yield f"[{','.join(map(str, index))}]", direction, float(sizes[index])
+            yield place(index), direction, float(sizes[index])
+
+
+def place(index: Iterable[int | np.integer[Any]]) -> str:
+    """Return an index as reports print it: `[0,3]`."""
+    return f"[{','.join(map(str, index))}]"
 
 
 def _odd(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

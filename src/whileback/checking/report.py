@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["Comparison", "Finding", "Report"]
+
+# So many kinks are told of in the text.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two numbers that should agree: what the gradient model says, and what it should say."""
+    """Two numbers that should agree: what the gradient model says, and what it should say.
+
+    At a kink, `left` and `right` are the slopes on its two sides, as far as they are known.
+    """
 
     where: str
     got: float
     want: float
     tolerance: float
     kink: bool = False
+    left: float = math.nan
+    right: float = math.nan
 
     @property
     def error(self) -> float:
@@ -36,6 +45,16 @@ class Comparison:
             return 0.0
         return self.error / self.tolerance if self.tolerance else math.inf
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain data."""
+        return {
+            "where": self.where,
+            "gradient": self.got,
+            "expected": self.want,
+            "error": self.error,
+            "allowed": self.tolerance,
+        }
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -43,17 +62,67 @@ class Finding:
 
     Verdicts: `ok`; `WRONG`; `kink`: not smooth everywhere, the rest agrees; `zero`: agrees, but
     all of it is zero, so that nothing was seen; or what is wrong with the shape or type.
+
+    Attributes:
+        name: the value.
+        type: the type and shape of its gradient.
+        verdict: one of those above.
+        worst: the place where the numbers agree least; None if they were not compared.
+        kinks: where finite differences found no derivative, so that only a number was asked for.
+        compared: how many elements or directions were compared with finite differences.
     """
 
     name: str
     type: str
     verdict: str
     worst: Comparison | None = None
+    kinks: tuple[Comparison, ...] = ()
+    compared: int = 0
 
     @property
     def ok(self) -> bool:
         """Tell whether nothing is wrong."""
         return self.verdict in ("ok", "kink", "zero")
+
+    @property
+    def summary(self) -> str:
+        """The verdict as a phrase, with the numbers at the worst place."""
+        at = self.worst
+        if at is None:
+            return self.verdict
+        return (
+            f"{self.verdict} at {at.where}: {at.got:.9g}, expected {at.want:.9g} "
+            f"(error {at.error:.1e}, allowed {at.tolerance:.1e})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as plain data, as `whileback check --json` prints it."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "compared": self.compared,
+            "worst": self.worst and self.worst.to_dict(),
+            "kinks": [
+                {"where": at.where, "gradient": at.got, "left": at.left, "right": at.right}
+                for at in self.kinks
+            ],
+        }
+
+    @property
+    def note(self) -> str:
+        """What else there is to know, as a sentence: where the model is not smooth, or nothing."""
+        if self.verdict == "zero":
+            return "all of it is zero, so that nothing was seen; other inputs may show more"
+        if not self.kinks:
+            return ""
+        places = ", ".join(map(_kink, self.kinks[:_SHOWN]))
+        more = f", and {len(self.kinks) - _SHOWN} more" if len(self.kinks) > _SHOWN else ""
+        return (
+            f"no derivative at {len(self.kinks)} of {self.compared} places, which are not judged: "
+            f"{places}{more}"
+        )
 
 
 @dataclass(frozen=True)
@@ -67,12 +136,23 @@ class Report:
         """Tell whether nothing is wrong with any value."""
         return all(finding.ok for finding in self.findings)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data, as `whileback check --json` prints it."""
+        return {"ok": self.ok, "values": [finding.to_dict() for finding in self.findings]}
+
     def __str__(self) -> str:
         head = ("value", "type", "verdict", "worst at", "gradient", "expected", "error", "allowed")
         rows = [head, *(_row(finding) for finding in self.findings)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-        return "\n".join(lines)
+        notes = (f"{finding.name}: {finding.note}" for finding in self.findings if finding.note)
+        return "\n".join((*lines, *notes))
+
+
+def _kink(at: Comparison) -> str:
+    if not (math.isfinite(at.left) and math.isfinite(at.right)):
+        return f"{at.where} (gradient {at.got:.6g}, differences are no numbers)"
+    return f"{at.where} (gradient {at.got:.6g}, slopes {at.left:.6g} and {at.right:.6g})"
 
 
 def _row(finding: Finding) -> tuple[str, ...]:

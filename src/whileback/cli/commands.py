@@ -12,12 +12,14 @@ from typing import Any
 import onnx_ir as ir
 
 import whileback
+from whileback.checking.junit import to_junit
 from whileback.cli.arrays import describe_output, read_inputs, save_outputs
 from whileback.cli.memory import read_implicit, read_memory, read_truncation
 from whileback.cli.progress import Progress
 from whileback.errors import ArgumentError
-from whileback.formats.atomic import require_free
+from whileback.formats.atomic import require_free, write_file
 from whileback.formats.caffe2 import is_caffe2
+from whileback.formats.json_document import to_json
 from whileback.gradient.catalogue import Coverage, catalogue, find
 
 __all__ = [
@@ -38,7 +40,7 @@ __all__ = [
 def gradient(arguments: argparse.Namespace) -> int:
     """`whileback gradient`: write the model, or Caffe2's net, with its gradients."""
     if is_caffe2(arguments.output):
-        _require_free(arguments)
+        _require_free(arguments.output, arguments.force)
         status: int = _nets().gradient(arguments)
         return status
     return _differentiate(arguments, whileback.gradient, reduce=arguments.reduce)
@@ -71,7 +73,7 @@ def hessian(arguments: argparse.Namespace) -> int:
 
 def convert(arguments: argparse.Namespace) -> int:
     """`whileback convert`: write Caffe2's net as an ONNX model."""
-    _require_free(arguments)
+    _require_free(arguments.output, arguments.force)
     with Progress(f"converting {arguments.model}") as progress:
         model = _opened(arguments)
         lines = _nets().check_recorded(model, arguments.check) if arguments.check else []
@@ -82,7 +84,9 @@ def convert(arguments: argparse.Namespace) -> int:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """`whileback check`: print a verdict for each value."""
+    """`whileback check`: print a verdict for each value, and write it as a JUnit report."""
+    if arguments.junit:
+        _require_free(arguments.junit, arguments.force)
     inputs = read_inputs(arguments.inputs)
     with Progress(f"checking {arguments.model}"):
         model = _opened(arguments, inputs)
@@ -95,14 +99,16 @@ def check(arguments: argparse.Namespace) -> int:
             **_loop_options(arguments),
             seed=arguments.seed,
         )
-    print(report)
+    if arguments.junit:
+        write_file(Path(arguments.junit), to_junit(report, arguments.model))
+    print(to_json({"model": arguments.model, **report.to_dict()}) if arguments.json else report)
     return 0 if report.ok else 1
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`whileback run`: print the outputs, and save them."""
     if arguments.output:
-        _require_free(arguments)
+        _require_free(arguments.output, arguments.force)
     inputs = read_inputs(arguments.inputs)
     if is_caffe2(arguments.model) and arguments.engine:
         raise ArgumentError(
@@ -190,15 +196,15 @@ def _loop_options(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _require_free(arguments: argparse.Namespace) -> None:
+def _require_free(path: str, force: bool) -> None:
     """Refuse an output that cannot be written before the work for it begins."""
-    require_free(Path(arguments.output).absolute(), arguments.force)
+    require_free(Path(path).absolute(), force)
 
 
 def _differentiate(
     arguments: argparse.Namespace, transform: Callable[..., ir.Model], **options: Any
 ) -> int:
-    _require_free(arguments)
+    _require_free(arguments.output, arguments.force)
     with Progress(f"differentiating {arguments.model}") as progress:
         model = _opened(arguments)
         result = transform(

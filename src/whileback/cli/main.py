@@ -16,15 +16,15 @@ from whileback.errors import WhilebackError, WhilebackWarning
 
 __all__ = ["main"]
 
-_FAILED = 1
 _BROKEN_PIPE = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, those of the process by default.
 
-    Returns the exit status: 0; 1 for an error or a wrong gradient; 130 after Ctrl-C; 141 if the
-    reader of the output went away. A wrong call exits with status 2.
+    Returns the exit status: 0; 1 for an error; 130 after Ctrl-C; 141 if the reader of the output
+    went away. A wrong call exits with status 2. Of `check` and `diff`, 1 says that a gradient is
+    wrong or models differ, and 2 that something failed, so that it is not known.
     """
     # onnx-ir logs what is odd about a model; what matters of that is said by our own errors.
     logging.getLogger("onnx_ir").addHandler(logging.NullHandler())
@@ -37,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except WhilebackError as error:
         print(f"error: {error}", file=sys.stderr)
-        return _FAILED
+        failed: int = arguments.failed
+        return failed
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED

@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="whileback", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"whileback {__version__}")
     # Ctrl-C ends a command within seconds, unless it sees to that itself.
-    parser.set_defaults(interruptible=True)
+    parser.set_defaults(interruptible=True, failed=1)
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
         _add_derivatives,
@@ -107,7 +107,10 @@ def _add_derivatives(subparsers: _Subparsers[_Parser]) -> None:
 
 
 def _add_check(subparsers: _Subparsers[_Parser]) -> None:
-    text = "compare gradients with finite differences; exit status 1 if one is wrong"
+    text = (
+        "compare gradients with finite differences; exit status 0 if none is wrong, 1 if one is, "
+        "2 if that could not be found out"
+    )
     parser = subparsers.add_parser("check", help=text, description=_sentence(text))
     _add_values(parser)
     parser.add_argument(
@@ -116,7 +119,10 @@ def _add_check(subparsers: _Subparsers[_Parser]) -> None:
     _add_truncation(parser)
     _add_solutions(parser)
     parser.add_argument("--seed", type=int, default=0, help="makes the random values (default: 0)")
-    parser.set_defaults(command=commands.check)
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--junit", metavar="FILE.xml", help="write a JUnit report, too")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
+    parser.set_defaults(command=commands.check, failed=2)
 
 
 def _add_convert(subparsers: _Subparsers[_Parser]) -> None:

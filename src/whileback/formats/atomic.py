@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from whileback.errors import FormatError
 
-__all__ = ["atomic_files", "require_free"]
+__all__ = ["atomic_files", "require_free", "write_file"]
 
 
 def require_free(file: Path, overwrite: bool) -> None:
@@ -59,6 +59,21 @@ def atomic_files(durable: bool = False) -> Iterator[Callable[[Path], BinaryIO]]:
     finally:
         for hidden, _ in written:
             hidden.unlink(missing_ok=True)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, in place of what is there.
+
+    Raises:
+        FormatError: it cannot be written.
+    """
+    try:
+        with atomic_files() as open_file:
+            open_file(path).write(data)
+    except OSError as error:
+        raise FormatError(
+            f"'{path}' cannot be written: {error.strerror}; check the path and its permissions"
+        ) from error
 
 
 def _sync(paths: Iterable[Path]) -> None:
