@@ -219,6 +219,28 @@ def test_examples_along_another_axis(command: Command) -> None:
     assert last["evaluation"]["accuracy"] == (logits.argmax(1) == [0, 1, 2, 0, 1]).mean()
 
 
+BRANCHES = """<ir_version: 10, opset_import: ["" : 21]>
+chosen (float[N,2] x, bool c) => (float[N,2] z) <float[2,2] w = {1,0,0,1}> {
+    h = MatMul(x, w)
+    z = If(c) <then_branch = a () => (float[N,2] y) { y = Tanh(h) },
+               else_branch = b () => (float[N,2] q) { q = Sin(h) }>
+}"""
+
+
+@pytest.mark.parametrize("label", ["y", "z", "w", "h", "label", "x"])
+def test_labels_of_any_name(command: Command, label: str) -> None:
+    """A label is what the data calls so, whatever else the model calls so; an input is itself."""
+    x = np.ones((4, 2), "f")
+    np.savez("d.npz", **{"x": x, label: x if label == "x" else 3 * x})
+    Path("m.onnx.txt").write_text(BRANCHES)
+    words = ("--loss", "mse", "--label", label, "--optimizer", "sgd", "--epochs", "1")
+    words += ("--lr", "1e-9", "--input", "c=true", "--out", "run")
+    assert command("train", "m.onnx.txt", "--data", "d.npz", *words).err == ""
+    mean = json.loads(Path("run/log.jsonl").read_text().splitlines()[-1])["mean"]
+    expected = (np.tanh(1) - (1 if label == "x" else 3)) ** 2
+    assert mean["loss"] == pytest.approx(expected, rel=1e-5)
+
+
 def test_artifacts_are_a_step_for_others(files: Command) -> None:
     assert files("artifacts", "model.onnx", *LEARN, "-o", "art") == (0, SAID, "")
     assert sorted(path.name for path in Path("art").iterdir()) == [

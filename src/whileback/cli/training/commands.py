@@ -183,8 +183,8 @@ def _tell(made: Made, data: training.Dataset, recipe: Recipe) -> None:
     batches = number_of_batches(data, recipe.batch)
     each = _counted(batches or 0, "batch", "es")
     print(
-        f"{sum(sizes)} numbers in {len(sizes)} tensors are trained, on {len(data)} examples in "
-        f"{each}"
+        f"{_counted(sum(sizes), 'number')} in {_counted(len(sizes), 'tensor')} are trained, on "
+        f"{_counted(len(data), 'example')} in {each}"
     )
 
 

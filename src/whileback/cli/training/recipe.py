@@ -18,7 +18,7 @@ from whileback.cli.training.words import (
     read_loss,
     read_optimizer,
 )
-from whileback.graph.scopes import definitions
+from whileback.graph.names import Names
 from whileback.trainer.metrics import Metric, accuracy
 
 __all__ = ["Made", "Recipe", "StepRecipe"]
@@ -77,18 +77,17 @@ class StepRecipe:
     def make(self, model: ir.Model, flat: bool = False) -> Made:
         """Return the step of a model, and what belongs to it."""
         words = [read_loss(word) for word in self.loss]
-        inputs = {value.name for value in model.graph.inputs}
         columns = [word.label or self.label or _LABEL for word in words]
-        labels = _inputs(columns, inputs, (value.name for value in definitions(model.graph)))
+        labels = _inputs(columns, model)
         pairs = zip(self.loss, words, columns, strict=True)
         losses = [word.made(said, labels[column]) for said, word, column in pairs]
         base = self.adapted(model)
         step = self._step(base, losses, False)
         evaluation = training.evaluation(base, losses, step)
         step = self._step(base, losses, True) if flat else step
-        named = {name: column for column, name in labels.items() if name not in inputs}
-        read = {str(value.name) for value in step.graph.inputs}
-        named = {name: column for name, column in named.items() if name in read}
+        own = {value.name for value in model.graph.inputs}
+        new = {value.name for value in step.graph.inputs} - own
+        named = {name: column for column, name in labels.items() if name in new}
         return Made(step, evaluation, named, _metrics(model, words, losses))
 
     def _step(self, model: ir.Model, losses: list[training.Loss], flat: bool) -> ir.Model:
@@ -122,17 +121,14 @@ class Recipe(StepRecipe):
     epochs: int
 
 
-def _inputs(
-    columns: Iterable[str], inputs: set[str | None], values: Iterable[str | None]
-) -> dict[str, str]:
+def _inputs(columns: Iterable[str], model: ir.Model) -> dict[str, str]:
     """Return by column the input that reads it: one of the model's, or a new one of a free name."""
-    taken = set(values)
+    inputs = {value.name for value in model.graph.inputs}
+    names = Names.of(model.graph)
     found: dict[str, str] = {}
-    for column in columns:
-        name = column
-        while name in taken and name not in inputs:
-            name += f"_{_LABEL}"
-        found[column] = name
+    for column in dict.fromkeys(columns):
+        free = column if column in inputs else names.fresh(column)
+        found[column] = free if free == column else names.fresh(f"{column}_{_LABEL}")
     return found
 
 
