@@ -26,7 +26,7 @@ def test_a_file_that_is_not_there(command: Command) -> None:
 
 def test_an_unknown_value(command: Command) -> None:
     assert command("check", "power.onnx.txt", "--of", "los", "--wrt", "w") == (
-        1,
+        2,
         "",
         "error: of= names 'los', but the main graph of model 'power' has no such value; did you "
         "mean 'loss'?\n",
