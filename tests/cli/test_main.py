@@ -66,7 +66,7 @@ def test_a_broken_model_is_told_of_once(tmp_path: Path) -> None:
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "m", [x], [y])), tmp_path / "m")
     words = [*WHILEBACK, "check", "m", "--of", "y", "--wrt", "x"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "error: Node 'y' (Mul) reads 'q', which no node, input or initializer in reach defines; "
         "there are 2: 'x', 'y'\n"
