@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TextIO
 
 from whileback.cli.interrupt import INTERRUPTED, interruptible
@@ -30,8 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger("onnx_ir").addHandler(logging.NullHandler())
     arguments = parse(sys.argv[1:] if argv is None else argv)
     try:
-        guard = interruptible() if arguments.interruptible else nullcontext()
-        with _plain_warnings(), guard:
+        with _plain_warnings(), interruptible(arguments.presses):
             status: int = arguments.command(arguments)
             sys.stdout.flush()
         return status

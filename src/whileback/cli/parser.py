@@ -72,8 +72,8 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="whileback", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"whileback {__version__}")
-    # Ctrl-C ends a command within seconds, unless it sees to that itself.
-    parser.set_defaults(interruptible=True, failed=1)
+    # Ctrl-C, pressed so often, ends a command within seconds.
+    parser.set_defaults(presses=1, failed=1)
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
         _add_derivatives,

@@ -56,7 +56,8 @@ def _add_train(subparsers: Any) -> None:
     _add_data(parser)
     _add_step(parser)
     _add_run(parser)
-    parser.set_defaults(command=commands.train, interruptible=False)
+    # The first time, it lets the step end, however long that takes.
+    parser.set_defaults(command=commands.train, presses=2)
 
 
 def _add_export(subparsers: Any) -> None:
