@@ -141,9 +141,7 @@ def test_folders_that_hold_no_run(files: Command) -> None:
     assert files(*inside, ".", "--force").err == (
         "error: '.': holds other files, and no run; name a new folder\n"
     )
-    assert files(*inside, "train.npz").err == (
-        "error: 'train.npz': is a file; name a folder for the run\n"
-    )
+    assert files(*inside, "train.npz").err == ("error: 'train.npz' is a file; name a folder\n")
     assert files(*inside, "a/b").err == (
         f"error: 'a/b': there is no folder '{Path('a').absolute()}'; make it first\n"
     )
@@ -260,6 +258,9 @@ def test_artifacts_are_a_step_for_others(files: Command) -> None:
     assert result.err == (
         "error: 'art/training_step.onnx' exists; choose another folder, or replace it with --force "
         "(in Python overwrite=True)\n"
+    )
+    assert files("artifacts", "model.onnx", *LEARN, "-o", "model.onnx", "--force").err == (
+        "error: 'model.onnx' is a file; name a folder\n"
     )
     assert files("artifacts", "model.onnx", *LEARN, "-o", "art", "--force", "--flat").status == 0
     said = json.loads(Path("art/interface.json").read_text())

@@ -343,7 +343,7 @@ def damaged(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("lacking.npz", "does not exist; check the path"),
+        ("lacking.npz", "does not exist; its folder is empty"),
         ("cut.npz", "holds no arrays in NumPy's .npz format, which np.savez writes, or is damaged"),
         ("pickled.npz", "has an array of pickled objects, which are never loaded"),
         ("large.npz", "is damaged, or truncated: its size is not that of its array"),

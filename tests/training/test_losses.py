@@ -399,7 +399,7 @@ def test_binary_cross_entropy_of_logits_that_are_0() -> None:
         (
             lambda: step(parse("(float[2] x) => (bool[2] b) { b = Greater(x, x) }"), "mse", "sgd"),
             "loss 'mse' names no output, and model 'model' has 0 of floats among 'b'. Say which "
-            "with output=.",
+            "with output= (on the command line mse:OUTPUT).",
         ),
         (
             lambda: step(

@@ -31,6 +31,20 @@ def require_free(file: Path, overwrite: bool) -> None:
         )
 
 
+def require_folder(folder: Path) -> None:
+    """Refuse a path that is no folder, nor can become one.
+
+    Raises:
+        FormatError: a file is in the way, or the folder's own folder is not there.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise FormatError(f"'{folder}' is a file; name a folder")
+    if not folder.absolute().parent.is_dir():
+        raise FormatError(
+            f"'{folder}': there is no folder '{folder.absolute().parent}'; make it first"
+        )
+
+
 @contextmanager
 def atomic_files(durable: bool = False) -> Iterator[Callable[[Path], BinaryIO]]:
     """Give a function that opens files for writing, which take their names when all are whole.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from whileback.errors import FormatError, WhilebackError, nearest
 
-__all__ = ["errors_name", "read_bytes"]
+__all__ = ["errors_name", "missing", "read_bytes"]
 
 MAX_PROTOBUF_BYTES = 2**31 - 1
 _GIT_LFS = b"version https://git-lfs"
@@ -36,7 +36,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         status = path.stat()
     except FileNotFoundError:
-        raise FormatError(_missing(path)) from None
+        raise FormatError(missing(path)) from None
     if stat.S_ISDIR(status.st_mode):
         raise FormatError("is a folder; give the model file in it")
     if not stat.S_ISREG(status.st_mode):
@@ -54,7 +54,8 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
-def _missing(path: Path) -> str:
+def missing(path: Path) -> str:
+    """Say of a path that it does not exist, and what was probably meant."""
     if not path.parent.is_dir():
         return f"does not exist, nor does the folder '{path.parent}'; check the path"
     names = sorted(entry.name for entry in path.parent.iterdir())

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from whileback.errors import FormatError
 from whileback.formats import save
-from whileback.formats.atomic import atomic_files
+from whileback.formats.atomic import atomic_files, require_folder
 from whileback.formats.files import errors_name
 from whileback.gradient.transform import names
 from whileback.trainer.trainer import Trainer
@@ -72,6 +72,7 @@ def write_artifacts(
         EngineError: the engine refuses the step.
     """
     folder = Path(folder)
+    require_folder(folder)
     trainer = Trainer(step, engine, evaluation=evaluation)
     with errors_name(folder):
         folder.mkdir(exist_ok=True)

@@ -81,7 +81,8 @@ def _output(graph: ir.Graph, loss: Loss) -> ir.Value:
         listed = ", ".join(repr(value.name) for value in graph.outputs)
         raise ArgumentError(
             f"loss {loss.name!r} names no output, and model '{graph.name}' has {len(floats)} of "
-            f"floats among {listed}. Say which with output=."
+            f"floats among {listed}. Say which with output= (on the command line "
+            f"{loss.name}:OUTPUT)."
         )
     known = {str(value.name): value for value in definitions(graph) if value.name}
     if loss.output not in known:

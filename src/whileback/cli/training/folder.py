@@ -13,7 +13,7 @@ import onnx_ir as ir
 import whileback
 from whileback.cli.training.recipe import Recipe
 from whileback.errors import ArgumentError, FormatError
-from whileback.formats.atomic import atomic_files
+from whileback.formats.atomic import atomic_files, require_folder
 from whileback.formats.data_layout import Progress
 from whileback.formats.files import errors_name
 from whileback.trainer.run import BEST, LAST, LOG
@@ -48,11 +48,8 @@ class RunFolder:
         Raises: FormatError.
         """
         path = self.path
+        require_folder(path)
         with errors_name(path):
-            if not path.absolute().parent.is_dir():
-                raise FormatError(f"there is no folder '{path.absolute().parent}'; make it first")
-            if path.exists() and not path.is_dir():
-                raise FormatError("is a file; name a folder for the run")
             if self.is_begun and not (resume or force):
                 raise FormatError(
                     "holds a run; go on with --resume, replace it with --force, or name another "

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whileback.errors import ArgumentError, FormatError
-from whileback.formats.files import errors_name
+from whileback.formats.files import errors_name, missing
 from whileback.formats.numpy_files import npy, npz
 from whileback.trainer.data.tables import FORMATS, table
 
@@ -84,7 +84,7 @@ def _file(path: Path) -> Source:
         if path.is_dir():
             return _folder(path)
         if not path.exists():
-            raise FormatError("does not exist; check the path")
+            raise FormatError(missing(path))
     if suffix == ".npz":
         return Source(said, npz(path))
     if suffix == ".npy":
