@@ -127,30 +127,10 @@ __all__ = [
     "write_checkpoint",
 ]
 
-_RUNNING = frozenset(
-    (
-        "Arrays",
-        "Checkpoint",
-        "Dataset",
-        "Evaluation",
-        "Indexed",
-        "Moment",
-        "Outcome",
-        "Run",
-        "Trainer",
-        "accuracy",
-        "read_checkpoint",
-        "read_data",
-        "read_parameters",
-        "write_artifacts",
-        "write_checkpoint",
-    )
-)
-
 
 def __getattr__(name: str) -> Any:
     """Return what runs steps: it stands above the graphs, and is imported when asked for."""
-    if name not in _RUNNING:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from whileback import trainer
 
