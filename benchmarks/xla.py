@@ -2,11 +2,14 @@
 
 python benchmarks/xla.py            every loop and number of trips, about four minutes
 python benchmarks/xla.py --quick    the first loop only, and fewer trips
+python benchmarks/xla.py --loop newton --system onnxruntime    one loop, beside one other system
 
 The loops: y <- tanh(y·w) for n = 4, 64 and 256; a Newton iteration that stops by itself; an LSTM
 written as a loop; a loop in a loop. Only JAX's `scan` is told the number of trips. Whatever is not
 installed is left out: equinox's checkpointed while loop, PyTorch, TensorFlow. One thread; each
-figure is the median of several calls, the systems in turn, after a first call that may compile.
+figure is the median of several samples of as many calls as fill some milliseconds, the systems in
+turn, after first calls that may compile. What is measured is the time of the processor, so that
+other programs on the machine count little.
 A gradient that differs from that of `scan` is not measured: after 10⁵ trips in float32, some do.
 The last column is the machine's limit for the first loop: compiled loops that make its two products
 with w and nothing else.
@@ -41,8 +44,10 @@ import whileback
 
 TRIPS = (100, 1_000, 10_000, 100_000)
 SIZES = (4, 64, 256)
-CALLS = 9
-# A system that takes longer is called only twice more.
+SAMPLES = 9
+# As many seconds a sample takes at least, if its calls are short.
+SAMPLE = 5e-3
+# A system that takes longer is sampled only twice more.
 SLOW = 2.0
 TOLERANCE = 2e-3
 
@@ -309,14 +314,15 @@ def report(problem: Problem, systems: Sequence[str]) -> None:
     if problem.title.startswith("tanh"):
         calls["products"] = only_products(problem)
         calls["products"]()
+    counts = {
+        name: max(1, round(SAMPLE / max(_seconds(call, 3), 1e-6))) for name, call in calls.items()
+    }
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(CALLS):
+    for _ in range(SAMPLES):
         for name, call in calls.items():
             if len(times[name]) > 1 and times[name][0] > SLOW:
                 continue
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(_seconds(call, counts[name]))
     micro = {name: statistics.median(each) / problem.trips * 1e6 for name, each in times.items()}
     row = "".join(
         f"{micro[name]:12.3f}" if name in micro else f"{'differs':>12}" for name in systems
@@ -324,6 +330,14 @@ def report(problem: Problem, systems: Sequence[str]) -> None:
     ratio = micro["whileback"] / micro["scan"]
     limit = f"{micro['products']:12.3f}" if "products" in micro else ""
     print(f"{problem.title:14}{problem.trips:8}{row}{ratio:10.2f}{limit}", flush=True)
+
+
+def _seconds(call: Call, count: int) -> float:
+    """Return how long a call takes, on average of some."""
+    start = time.process_time()
+    for _ in range(count):
+        call()
+    return (time.process_time() - start) / count
 
 
 def _agree(found: Sequence[Any], wanted: Sequence[np.ndarray]) -> bool:
@@ -349,12 +363,20 @@ def problems(quick: bool) -> Iterator[Problem]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the first loop, fewer trips")
-    quick = parser.parse_args().quick
-    systems = [name for name, (module, _) in SYSTEMS.items() if importlib.util.find_spec(module)]
+    parser.add_argument("--loop", default="", help="only loops whose names begin so")
+    parser.add_argument("--system", action="append", choices=SYSTEMS, help="beside scan; again")
+    given = parser.parse_args()
+    wanted = {*SYSTEMS} if given.system is None else {"scan", "whileback", *given.system}
+    systems = [
+        name
+        for name, (module, _) in SYSTEMS.items()
+        if name in wanted and importlib.util.find_spec(module)
+    ]
     names = "".join(f"{name:>12}" for name in systems)
     print(f"{'µs per trip':14}{'trips':>8}{names}{'of scan':>10}{'products':>12}")
-    for problem in problems(quick):
-        report(problem, systems)
+    for problem in problems(given.quick):
+        if problem.title.startswith(given.loop):
+            report(problem, systems)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError, nearest
 from whileback.graph.shapes import describe
 
-__all__ = ["Binder", "Port", "bind"]
+__all__ = ["Binder", "Port", "Types", "bind"]
 
-Types = tuple[tuple[str, type, Any, Any], ...] | None
+Types = list[tuple[str, type, Any, Any]] | None
 
 # JAX makes arrays of 32 bits where one asks it for 64, unless `jax_enable_x64` is on.
 _HALVES = {
@@ -75,19 +75,26 @@ class Binder:
 
     def __call__(self, feeds: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by input name; raises what `bind` does."""
+        return self.typed(feeds, named)[0]
+
+    def typed(
+        self, feeds: Mapping[str, Any], named: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Types]:
+        """Return the arguments, and their types: the same object as long as these are the same."""
         given = {**feeds, **named}
         types = _types(given) if len(given) == len(feeds) + len(named) else None
-        if types is None or types != self._checked:
+        checked = self._checked
+        if types is None or types != checked:
             given = bind(self._model, self._inputs, self._optional, feeds, named, self._native)
             # Arrays of the same types pass at once the next time.
-            self._checked = types if types == _types(given) else None
-        return given
+            self._checked = checked = types if types == _types(given) else None
+        return given, checked
 
 
 def _types(arguments: Mapping[str, Any]) -> Types:
     """Return all that is checked of arrays, or None if some are of no type that is known."""
     try:
-        return tuple((n, type(a), a.dtype, a.shape) for n, a in arguments.items())
+        return [(n, type(a), a.dtype, a.shape) for n, a in arguments.items()]
     except AttributeError:
         return None
 

@@ -10,11 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from whileback.engines.arguments import Binder, Port, bind
+from whileback.engines.arguments import Binder, Port, Types, bind
 from whileback.engines.carrying import Carrying, Passed, copied
 from whileback.errors import ArgumentError, nearest
 
 __all__ = ["Compiled", "Engine", "Source"]
+
+Run = Callable[[dict[str, Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Compiled:
     def __init__(
         self,
         source: Source,
-        run: Callable[[dict[str, Any]], Sequence[Any]],
+        run: Run,
         arrays: tuple[type, ...] = (),
     ) -> None:
         graph = source.model.graph
@@ -67,6 +69,7 @@ class Compiled:
         self.defaults = frozenset(name for name in self.inputs if name in graph.initializers)
         self._graph, self._run, self._arrays = graph, run, arrays
         self._bind = Binder(self.name, self.inputs, self.defaults, arrays)
+        self._last: tuple[Types, Run] = None, run
 
     def __call__(
         self, feeds: Mapping[str, Any] | None = None, /, **named: Any
@@ -77,8 +80,19 @@ class Compiled:
             ArgumentError: a name is unknown, missing or given twice; a type or shape is wrong.
             EngineError: the runtime failed.
         """
-        given = self._bind(feeds or {}, named)
-        return dict(zip(self.outputs, self._run(given), strict=True))
+        given, types = self._bind.typed(feeds or {}, named)
+        before, run = self._last
+        if types is None:
+            run = self._run
+        elif types is not before:
+            run = self._prepared(given)
+            self._last = types, run
+        return dict(zip(self.outputs, run(given), strict=True))
+
+    def _prepared(self, arguments: dict[str, Any]) -> Run:
+        """Return what runs the model on arguments of the same types as these."""
+        prepared = getattr(self._run, "prepared", None)
+        return prepared(arguments) if prepared else self._run
 
     def carrying(
         self, following: Mapping[str, str], initial: Mapping[str, Any] | None = None

@@ -99,7 +99,7 @@ def program(model: ir.Model, trips: int) -> str:
 def copies(text: str, rows: range) -> list[str]:
     """Return what makes a whole stack in the trips of a loop, but for filling it with zeros.
 
-    Around an inner loop, what is computed of all its rows at once is no copy.
+    Around an inner loop, which may be a call, what is computed of all its rows at once is no copy.
     """
     graphs = {
         match[1]: match[0]
@@ -107,7 +107,7 @@ def copies(text: str, rows: range) -> list[str]:
     }
     found = []
     for name in sorted(inside_loops(text, graphs)):
-        making = COPYING if " while(" in graphs[name] else MAKING
+        making = COPYING if re.search(r" (while|call)\(", graphs[name]) else MAKING
         for line in graphs[name].splitlines():
             made = re.match(r"\s*(?:ROOT )?%?[\w.-]+ = \w+\[(\d+)[,\]].*? ([\w-]+)\(", line)
             if made and int(made[1]) in rows and made[2] in making and not _updates(line, graphs):

@@ -1,14 +1,18 @@
 """Which programs are compiled for a model, and what `explain` tells of them."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.engines.xla.programs import compiled
+from tests.engines.xla.programs import compiled, model, recurrence
 
+from whileback.engines import compile
 from whileback.errors import EngineError
+from whileback.gradient import vjp
 
 # Two models in one: what the condition does not choose does not fit the shape of x.
 FITTING = """fitting (float[N] x, int64 which, float[2,2] w) => (float[2] y) {
@@ -65,3 +69,26 @@ def test_what_explain_tells() -> None:
         "for x float32[3]:\n  whole, … s to compile\n"
         "for x float32[5]:\n  whole, … s to compile"
     )
+
+
+def test_each_run_draws_other_numbers() -> None:
+    f = compiled("""draws (float[4] x) => (float[4] y) {
+        r = RandomUniformLike (x)
+        y = Add(r, x)
+    }""")
+    for array in (np.zeros(4, np.float32), jnp.zeros(4)):
+        drawn = {tuple(np.asarray(f(x=array)["y"]).tolist()) for _ in range(4)}
+        assert len(drawn) == 4
+
+
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_trips_that_are_an_argument_are_known_before_the_run(array: Callable[..., Any]) -> None:
+    gradient = vjp(model(recurrence(rows="1")), "y", ["w"])
+    f = compile(gradient, engine="xla")
+    x, w = np.full((1, 4), 0.5, np.float32), np.eye(4, dtype=np.float32)
+    for trips in (3, 1, 3, 0, 5):
+        given = {"x": x, "w": w, "m": np.array(trips), "y_grad": x}
+        wanted = compile(gradient)(given)["w_grad"]
+        found = f({name: array(each) for name, each in given.items()})["w_grad"]
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert "first part" not in f.explain()

@@ -33,11 +33,14 @@ class _Run:
         self._function = function
 
     def __call__(self, arguments: dict[str, Any]) -> Sequence[Any]:
+        return self.prepared(arguments)(arguments)
+
+    def prepared(self, arguments: dict[str, Any]) -> Callable[[dict[str, Any]], Sequence[Any]]:
+        """Return a function that runs the model on arguments of the same types as these."""
         if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(arguments)):
-            return self._function.run(arguments)
-        model = self._function.model
-        arguments = {**arguments, **model.words_of_chance()}
-        return [as_given(output) for output in model.run(arguments)]
+            return self._function.prepared(arguments)
+        run = self._function.model.prepared(arguments)
+        return lambda arguments: list(map(as_given, run(arguments)))
 
     def keep(self, following: Mapping[str, str], first: dict[str, Any]) -> Kept:
         """Return arrays of JAX's that are carried."""

@@ -13,7 +13,7 @@ meaning, so loops that follow make no trip.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
@@ -21,6 +21,7 @@ from zlib import crc32
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx_ir as ir
 
 from whileback.engines.xla.accumulate import Sums
 from whileback.engines.xla.linear import Numbers
@@ -64,11 +65,15 @@ class Trace:
     of a loop that is written out. With `room`, a number of rows, the program cannot end early,
     and that is the capacity of all stacks. `chance` is the run's own words of chance, and `trips`
     the numbers of the trips of the loops around: random numbers depend on both. `sums` has what
-    loops add up, see `accumulate`, and `numbers` what is known of integers, see `linear`.
-    `latest` is the stack that was made last.
+    loops add up, see `accumulate`, `delayed` the nodes of which loops need the rows only, see
+    there, and `numbers` what is known of integers, see `linear`.
+    `latest` is the stack that was made last. `given` has the places of the program's arguments by
+    identity: a fact that is one of them is checked before the program runs. `kernels` allows that
+    loops become functions of machine code, see `control.kernel`.
     """
 
     facts: Facts
+    given: Mapping[int, int] = field(default_factory=dict)
     ok: jax.Array | None = None
     reports: Reports = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
@@ -76,11 +81,13 @@ class Trace:
     top: Trace | None = None
     room: int | None = None
     sums: Sums = field(default_factory=Sums)
+    delayed: Collection[ir.Node] = ()
     stacks: dict[str, tuple[int, int]] = field(default_factory=dict)
     chance: jax.Array | None = None
     trips: tuple[Any, ...] = ()
     numbers: Numbers = field(default_factory=Numbers)
     latest: Rows | None = None
+    kernels: bool = True
 
     def within(self, ok: jax.Array | None, *trip: Any) -> Trace:
         """Return the trace of a body or branch, whose `ok` and reports are values of its own."""
@@ -152,11 +159,9 @@ class Trace:
         self.reports[key] = value
         if key not in self.facts:
             raise CutError(key)
-        self._require(
-            jnp.array_equal(
-                value, self.facts[key], equal_nan=jnp.issubdtype(value.dtype, jnp.inexact)
-            )
-        )
+        if id(value) not in self.given:
+            is_inexact = jnp.issubdtype(value.dtype, jnp.inexact)
+            self._require(jnp.array_equal(value, self.facts[key], equal_nan=is_inexact))
         return self.facts[key]
 
     def trip_count(self, loop: str, count: jax.Array) -> int:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 
+from whileback.engines.xla.delayed import Delayed, delay
 from whileback.engines.xla.facts import Trace
 from whileback.engines.xla.linear import is_number
 from whileback.engines.xla.operator import Operator, as_tuple, concrete, is_static
@@ -19,7 +20,7 @@ from whileback.engines.xla.rows import Rows, shape_of
 from whileback.errors import EngineError
 from whileback.graph.scopes import STANDARD_DOMAINS
 
-__all__ = ["Scope", "domain_of", "exact", "is_control", "run_graph"]
+__all__ = ["Scope", "apply", "domain_of", "exact", "is_control", "run_graph"]
 
 
 # What XLA counts bytes with.
@@ -68,13 +69,18 @@ def run_graph(graph: ir.Graph, scope: Scope, trace: Trace) -> list[Any]:
         if is_control(node):
             results = controls()[node.op_type](scope, node, trace)
         else:
-            results = _apply(node, [scope[value] for value in node.inputs], trace)
+            operands = [scope[value] for value in node.inputs]
+            delayed = delay(node, operands) if node in trace.delayed else None
+            results = [delayed] if delayed else apply(node, operands, trace)
         scope.define(node.outputs, results, trace)
     return [scope[value] for value in graph.outputs]
 
 
 def exact(trace: Trace, value: Any) -> Any:
     """Return the rows that count as an array; their number must be known while compiling."""
+    if isinstance(value, Delayed):
+        (stack,) = apply(value.node, [exact(trace, each) for each in value.operands], trace)
+        return stack
     if not isinstance(value, Rows):
         return value
     top = trace.top or trace
@@ -83,7 +89,7 @@ def exact(trace: Trace, value: Any) -> Any:
     return value.buffer[: int(trace.static("rows", value.count))]
 
 
-def _apply(node: ir.Node, operands: list[Any], trace: Trace) -> tuple[Any, ...]:
+def apply(node: ir.Node, operands: list[Any], trace: Trace) -> tuple[Any, ...]:
     """Lower one operator."""
     entry = lowerings()[domain_of(node), node.op_type]
     if any(isinstance(operand, Rows) for operand in operands):
@@ -152,7 +158,7 @@ def _on_rows(entry: Lowering, node: ir.Node, operands: list[Any], trace: Trace) 
             for operand in operands
         ]
         return tuple(map(stacks[0].like, as_tuple(entry.function(op, *buffers))))
-    return _apply(node, [exact(trace, operand) for operand in operands], trace)
+    return apply(node, [exact(trace, operand) for operand in operands], trace)
 
 
 def _go_row_by_row(operands: Sequence[Any]) -> bool:

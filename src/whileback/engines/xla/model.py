@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.engines.xla.accumulate import find_sums
+from whileback.engines.xla.delayed import find_delayed
 from whileback.engines.xla.facts import Trace
 from whileback.engines.xla.interpret import Scope, domain_of, exact, is_control, run_graph
 from whileback.engines.xla.ports import put_together, taken_apart
@@ -31,6 +33,8 @@ __all__ = ["CHANCE", "Model"]
 # An argument beside the model's: words of chance, which random numbers are made of.
 CHANCE = ""
 
+Run = Callable[[Mapping[str, Any]], Sequence[Any]]
+
 _STRING = ir.DataType.STRING
 
 # Larger constants go into the program as arguments: XLA takes long to compile large ones.
@@ -42,7 +46,7 @@ class Model:
 
     def __init__(self, name: str, model: ir.Model) -> None:
         self.name, self.graph = name, model.graph
-        self._sums = find_sums(model.graph)
+        self._sums, self._delayed = find_sums(model.graph), find_delayed(model.graph)
         self._draws = any(draws(node) for node in walk(model.graph))
         self._wide = {
             str(value.name): np.dtype(value.dtype.numpy())
@@ -106,12 +110,31 @@ class Model:
         return other
 
     def run(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
-        """Run the model; the outputs are JAX's arrays, or lists of them, or `ABSENT`."""
+        """Run the model; the outputs are JAX's arrays, or lists of them, or `ABSENT`.
+
+        It draws its words of chance if it needs some and the arguments have none.
+        """
+        words = {} if CHANCE in arguments else self.words_of_chance()
+        with at_once(), _Failing(self.name):
+            arrays = self._placed({**arguments, **words})
+            return self._programs.prepared(arrays)(list(arrays.values()))
+
+    def prepared(self, arguments: Mapping[str, Any]) -> Run:
+        """Return what `run` does for arguments of the same types and shapes as these."""
         with at_once():
-            try:
-                return self._programs(self._placed(arguments))
-            except jax.errors.JaxRuntimeError as error:
-                raise EngineError(_failed(self.name, str(error))) from error
+            arrays = self._arrays(arguments)
+        weights = list(self._weights.values())
+        given = [*weights, *arguments.values()]
+        is_plain = len(given) == len(arrays) and all(map(operator.is_, given, arrays.values()))
+        if not is_plain or self._draws or self._spread is not None:
+            return self.run
+        run = self._programs.prepared(arrays)
+
+        def again(arguments: Mapping[str, Any]) -> Sequence[Any]:
+            with at_once(), _Failing(self.name):
+                return run([*weights, *arguments.values()])
+
+        return again
 
     def explain(self) -> str:
         """Tell which programs were compiled, and how large their stacks are."""
@@ -145,7 +168,7 @@ class Model:
     def _trace(self, arguments: Mapping[str, Any], trace: Trace) -> Sequence[Any]:
         graph, scope = self.graph, Scope()
         trace.chance = arguments.get(CHANCE)
-        trace.sums = self._sums
+        trace.sums, trace.delayed = self._sums, self._delayed
         for name, value in graph.initializers.items():
             given = arguments.get(name)
             scope.define([value], [self._constants[name] if given is None else given], trace)
@@ -190,6 +213,20 @@ def _has_text(node: ir.Node) -> bool:
     """Tell whether a node reads or makes strings."""
     values = (*node.inputs, *node.outputs)
     return any(value is not None and value.dtype is _STRING for value in values)
+
+
+class _Failing:
+    """Says of what fails on XLA inside that it does; a class, since every call enters it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        if isinstance(error, jax.errors.JaxRuntimeError):
+            raise EngineError(_failed(self._name, str(error))) from error
 
 
 def _failed(name: str, reason: str) -> str:

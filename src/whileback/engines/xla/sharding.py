@@ -12,12 +12,14 @@ from typing import Any
 
 import jax
 from jax.core import ShapedArray
+from jax.extend.core import take_current_trace
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 __all__ = [
     "as_before",
     "at_once",
     "in_type_of",
+    "is_typed",
     "own_types",
     "typed",
     "varying_alike",
@@ -32,15 +34,22 @@ def own_types() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def at_once() -> Iterator[None]:
-    """Let what follows run now, even where JAX traces what is around; with the engine's types."""
-    with jax.core.eval_context(), jax.enable_x64(True):
-        if not jax.sharding.get_abstract_mesh().explicit_axes:
-            yield
-            return
-        with jax.set_mesh(_automatic(jax.sharding.get_mesh())):
-            yield
+class at_once:  # noqa: N801
+    """Let what follows run now, even where JAX traces what is around; with the engine's types.
+
+    A class, since every call of a model enters it, and a generator takes three times as long.
+    """
+
+    def __enter__(self) -> None:
+        self._contexts: list[Any] = [take_current_trace(), jax.enable_x64(True)]
+        if jax.sharding.get_abstract_mesh().explicit_axes:
+            self._contexts.append(jax.set_mesh(_automatic(jax.sharding.get_mesh())))
+        for context in self._contexts:
+            context.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for context in reversed(self._contexts):
+            context.__exit__(*error)
 
 
 def _automatic(mesh: Mesh) -> Mesh:
@@ -50,11 +59,11 @@ def _automatic(mesh: Mesh) -> Mesh:
 
 def without_types(arrays: Any) -> tuple[Any, Mesh | None]:
     """Return arrays whose shardings are not part of their types, and the mesh they were part of."""
-    meshes = [leaf.sharding.mesh for leaf in jax.tree.leaves(arrays) if _is_typed(leaf)]
+    meshes = [leaf.sharding.mesh for leaf in jax.tree.leaves(arrays) if is_typed(leaf)]
     if not meshes:
         return arrays, None
     mesh = _automatic(meshes[0])
-    return jax.tree.map(lambda leaf: _moved(leaf, mesh) if _is_typed(leaf) else leaf, arrays), mesh
+    return jax.tree.map(lambda leaf: _moved(leaf, mesh) if is_typed(leaf) else leaf, arrays), mesh
 
 
 def as_before(arrays: Any, mesh: Mesh | None) -> Any:
@@ -65,8 +74,9 @@ def as_before(arrays: Any, mesh: Mesh | None) -> Any:
     return jax.tree.map(lambda leaf: _moved(leaf, typed), arrays)
 
 
-def _is_typed(array: Any) -> bool:
-    sharding = array.sharding if isinstance(array, jax.Array) else None
+def is_typed(array: Any) -> bool:
+    """Tell whether the sharding of an array is part of its type."""
+    sharding = getattr(array, "sharding", None)
     return isinstance(sharding, NamedSharding) and bool(sharding.mesh.explicit_axes)
 
 

@@ -33,14 +33,17 @@ Parts = tuple[list[Any], list[Any]]
 class Program:
     """A compiled program, the facts it takes for granted, and those that it reports.
 
-    `asked` has the reported facts in order, with shapes and types; `held` is the last report by
-    which all of them held, so that most reports need not be read.
+    `foreseen` has the facts that are arguments, by their places, and `asked` the reported ones in
+    order, with shapes and types; `held` is the last report by which all of them held, so that most
+    reports need not be read.
     """
 
     run: Any
     facts: dict[str, np.ndarray] = field(default_factory=dict)
+    foreseen: dict[str, int] = field(default_factory=dict)
     asked: dict[str, tuple[tuple[int, ...], Any]] = field(default_factory=dict)
     is_whole: bool = False
+    is_compiled: bool = False
     held: bytes | None = None
     seconds: float = 0.0
     stacks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -54,14 +57,25 @@ class Program:
             lines.append(f"loop {loop!r} stacks {rows} rows of {size} bytes: {rows * size} bytes")
         return "\n    ".join(lines)
 
-    def contradiction(self, report: np.ndarray) -> dict[str, np.ndarray]:
+    def mistake(self, parts: Parts) -> dict[str, np.ndarray]:
+        """Return the first fact that an argument contradicts, or that is not known but by one."""
+        for key, place in self.foreseen.items():
+            value, known = np.asarray([*parts[0], *parts[1]][place]), self.facts.get(key)
+            if known is None or value.tobytes() != known.tobytes():
+                return {key: value}
+        return {}
+
+    def contradiction(self, report: jax.Array | None) -> dict[str, np.ndarray]:
         """Return the first fact that the run found to be otherwise, or not known."""
-        if report.tobytes() == self.held:
+        if report is None:
+            return {}
+        found = np.asarray(report)
+        if found.tobytes() == self.held:
             return {}
         start = 0
         for key, (shape, dtype) in self.asked.items():
             size = int(np.prod(shape))
-            value = _decoded(report[start : start + size], dtype).reshape(shape)
+            value = _decoded(found[start : start + size], dtype).reshape(shape)
             start += size
             known = self.facts.get(key)
             if is_capacity(key):
@@ -69,7 +83,7 @@ class Program:
                     return {key: _room(value)}
             elif known is None or not np.array_equal(_bits(known), _bits(value)):
                 return {key: value}
-        self.held = report.tobytes()
+        self.held = found.tobytes()
         return {}
 
 
@@ -88,28 +102,51 @@ class Specializer:
     def __init__(self, trace: Run, spent: Collection[str] = ()) -> None:
         self._trace, self._spent = trace, dict.fromkeys(spent)
         self._programs: dict[Any, list[Program]] = {}
+        self._kernels = True
 
-    def __call__(self, arguments: Mapping[str, Any]) -> Sequence[Any]:
-        """Run with these arguments; what the facts are is found by running."""
-        names, parts = self._parted(arguments)
+    def prepared(self, arguments: Mapping[str, Any]) -> Callable[[list[Any]], Sequence[Any]]:
+        """Return what runs on arrays of the same shapes and types as the arguments, in order."""
         programs = self._programs.setdefault(_signature(arguments), [])
+        names = tuple(arguments)
+        if not self._spent:
+            return lambda arrays: self._settled(programs, names, ([], arrays))
+        return lambda arrays: self._settled(
+            programs, *self._parted(dict(zip(names, arrays, strict=True)))
+        )
+
+    def _settled(
+        self, programs: list[Program], names: Sequence[str], parts: Parts
+    ) -> Sequence[Any]:
+        """Run with these arrays; what the facts are is found by running."""
         facts: dict[str, np.ndarray] = {}
         while True:
-            program = self._find(programs, facts) or self._make(programs, facts, names)
-            try:
-                outputs, report = _run(program, parts)
-            except Exception:
-                # It might fail before it can tell that other facts hold the next time.
-                programs.remove(program)
-                if program.facts.keys() <= facts.keys():
-                    raise
-                continue
-            learned = program.contradiction(np.asarray(report)) if program.asked else {}
-            if not learned and program.is_whole:
-                return list(outputs)
+            program = self._find(programs, facts)
+            if program is None:
+                program = self._make(facts, names, parts)
+                programs.append(program)
+            learned = program.mistake(parts)
+            if not learned:
+                try:
+                    outputs, report = _run(program, parts)
+                except Exception as error:
+                    programs.remove(program)
+                    if not self._may_go_on(program, facts, error):
+                        raise
+                    continue
+                learned = program.contradiction(report)
+                if not learned and program.is_whole:
+                    return list(outputs)
             facts = {**program.facts, **learned}
             for key in learned:
                 _leave_open(facts, key, programs)
+
+    def _may_go_on(self, program: Program, facts: Facts, error: Exception) -> bool:
+        """Tell whether another program may do where one has failed."""
+        if self._kernels and "UNIMPLEMENTED" in str(error):
+            self._kernels = False
+            return True
+        # It might have failed before it could tell that other facts hold this time.
+        return not program.facts.keys() <= facts.keys()
 
     def explain(self, own: Collection[str] = ()) -> str:
         """Tell which programs there are, and why; `own` are arguments that no caller gives."""
@@ -120,8 +157,7 @@ class Specializer:
                 for name, shape, dtype in signature
                 if name not in own
             ]
-            # A program that was refused while it was traced is none.
-            if compiled := [program for program in programs if program.seconds]:
+            if compiled := [program for program in programs if program.is_compiled]:
                 lines.append(f"for {', '.join(given) or 'no inputs'}:")
                 lines += [f"  {program.explain()}" for program in compiled]
         return "\n".join(lines) or "nothing is compiled before the first call"
@@ -148,22 +184,26 @@ class Specializer:
                 return program
         return None
 
-    def _make(self, programs: list[Program], facts: Facts, names: Sequence[str]) -> Program:
+    def _make(self, facts: Facts, names: Sequence[str], parts: Parts) -> Program:
         """Return a program for these facts; it is compiled when it first runs."""
 
         def traced(spent: Sequence[Any], others: Sequence[Any]) -> Any:
-            trace, arrays = Trace(facts), [*spent, *others]
+            arrays = [*spent, *others]
+            places = {id(array): place for place, array in enumerate(arrays)}
+            trace = Trace(facts, places, kernels=self._kernels)
             try:
                 outputs = list(self._trace(dict(zip(names, arrays, strict=True)), trace))
                 program.is_whole = True
             except CutError:
                 outputs = []
             _note(program, trace)
-            parts = [_encoded(value) for value in trace.reports.values()]
-            return outputs, jnp.concatenate(parts) if parts else None
+            reported = [_encoded(trace.reports[key]) for key in program.asked]
+            return outputs, jnp.concatenate(reported) if reported else None
 
         program = Program(jax.jit(traced), dict(facts))
-        programs.append(program)
+        start = time.perf_counter()
+        program.run.trace(*parts)
+        program.seconds = time.perf_counter() - start
         return program
 
 
@@ -173,22 +213,27 @@ def _signature(arguments: Mapping[str, Any]) -> Any:
 
 def _run(program: Program, parts: Parts) -> Any:
     """Run a program; the first time, note how long it takes to compile."""
-    if program.seconds:
+    if program.is_compiled:
         return program.run(*parts)
     start = time.perf_counter()
-    if parts[0]:
-        program.run.trace(*parts)
-        if program.is_whole and not program.asked:
-            # It reports nothing that another run could follow from: arguments may be spent.
-            program.run = jax.jit(program.run.__wrapped__, donate_argnums=0)
+    if parts[0] and program.is_whole and not program.asked:
+        # It reports nothing that another run could follow from: arguments may be spent.
+        program.run = jax.jit(program.run.__wrapped__, donate_argnums=0)
     results = program.run(*parts)
-    program.seconds = time.perf_counter() - start
+    program.seconds += time.perf_counter() - start
+    program.is_compiled = True
     return results
 
 
 def _note(program: Program, trace: Trace) -> None:
     """Note what the program reports, and which facts it has used."""
-    program.asked = {key: (value.shape, value.dtype) for key, value in trace.reports.items()}
+    places = {key: trace.given.get(id(value)) for key, value in trace.reports.items()}
+    program.foreseen = {key: place for key, place in places.items() if place is not None}
+    program.asked = {
+        key: (value.shape, value.dtype)
+        for key, value in trace.reports.items()
+        if key not in program.foreseen
+    }
     program.facts = {key: trace.facts[key] for key in trace.reports if key in trace.facts}
     program.stacks = {loop: each for loop, each in trace.stacks.items() if each[0] * each[1]}
 

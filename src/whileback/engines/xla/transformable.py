@@ -7,7 +7,7 @@ gradient is a model of its own, and such a function, too, so that it has gradien
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -30,6 +30,7 @@ from whileback.engines.xla.sharding import (
     as_before,
     at_once,
     in_type_of,
+    is_typed,
     own_types,
     varying_alike,
     without_types,
@@ -42,6 +43,7 @@ from whileback.gradient.memory.strategies import Memory
 __all__ = ["Transformable"]
 
 Arguments = Mapping[str, Any]
+Run = Callable[[Arguments], Sequence[Any]]
 
 # Smaller arrays of NumPy's are constants of a program that JAX traces: shapes may depend on them.
 _SMALL = 1024
@@ -91,19 +93,26 @@ class Transformable:
             for value in (*self.model.graph.inputs, *self.model.graph.outputs)
             if value.dtype is not None and value.dtype.is_floating_point()
         }
+        self._is_plain = all(map(_is_narrow, self.model.graph.outputs))
         self._function = jax.custom_vjp(self._traced, nondiff_argnums=(0,))
         self._function.defvjp(self._forward, self._backward, symbolic_zeros=True)
         self._gradient = cache(self._make_gradient)
 
-    def run(self, arguments: Arguments) -> list[Any]:
+    def run(self, arguments: Arguments) -> Sequence[Any]:
         """Run on arguments some of which are arrays of JAX's, and give back such arrays."""
-        is_wide = jax.dtypes.canonicalize_dtype("int64") == np.int64
         if not _is_traced(arguments):
-            return self._at_once({**arguments, **self.model.words_of_chance()}, is_wide)
+            return self._at_once(arguments, _is_wide())
         constants = {name: given for name, given in arguments.items() if _is_constant(given)}
         others = {name: given for name, given in arguments.items() if name not in constants}
-        known = Known(constants, is_wide)
+        known = Known(constants, _is_wide())
         return self(known, {**others, **self.model.words_of_chance()})
+
+    def prepared(self, arguments: Arguments) -> Run:
+        """Return what `run` does for arguments of the same types and shapes as these."""
+        if _is_traced(arguments) or not self._is_plain:
+            return self.run
+        run = self.model.prepared(without_types(arguments)[0])
+        return lambda given: (self.run if any(map(is_typed, given.values())) else run)(given)
 
     def __call__(self, known: Known, arguments: Arguments) -> list[Any]:
         """Return the outputs; those of 64 bits have 32 where JAX has no more."""
@@ -115,10 +124,10 @@ class Transformable:
         """Return the outputs for arguments none of which JAX traces."""
         plain, mesh = without_types(arguments)
         outputs = self.model.run(plain)
-        if not all(_is_finished(output, is_wide) for output in outputs):
+        if not self._is_plain:
             with at_once():
                 outputs = [_finished(output, is_wide) for output in outputs]
-        return [as_before(output, mesh) for output in outputs]
+        return list(as_before(outputs, mesh))
 
     def _traced(self, known: Known, arguments: Arguments) -> list[Any]:
         """Return the outputs, whatever JAX does with the arguments but to differentiate them."""
@@ -235,7 +244,8 @@ class _Call:
     ) -> Attempt:
         def run(*leaves: jax.Array) -> Any:
             arguments = {**self.known.arguments, **jax.tree.unflatten(self.tree, leaves)}
-            trace = Trace({}, room=room)
+            # A trip of a whole batch is not little work.
+            trace = Trace({}, room=room, kernels=not axes)
             try:
                 outputs = model.trace(arguments, trace)
             except NotStaticError as error:
@@ -250,6 +260,11 @@ class _Call:
         return Attempt(run, types, room, reach or room)
 
 
+def _is_wide() -> bool:
+    """Tell whether JAX has numbers of 64 bits."""
+    return bool(jax.dtypes.canonicalize_dtype("int64") == np.int64)
+
+
 def _finished(output: Any, is_wide: bool) -> Any:
     """Return an output as JAX's array, or a list of them; of 32 bits where there are no more."""
     if isinstance(output, list):
@@ -259,8 +274,11 @@ def _finished(output: Any, is_wide: bool) -> Any:
     return jnp.asarray(output, None if is_wide else _HALVES.get(output.dtype))
 
 
-def _is_finished(output: Any, is_wide: bool) -> bool:
-    return isinstance(output, jax.Array) and (is_wide or output.dtype not in _HALVES)
+def _is_narrow(output: ir.Value) -> bool:
+    """Tell whether an output is an array that JAX has, whatever it is set to."""
+    if not isinstance(output.type, ir.TensorType) or output.dtype is None:
+        return False
+    return np.dtype(output.dtype.numpy()) not in _HALVES
 
 
 def _is_traced(arguments: Arguments) -> bool:

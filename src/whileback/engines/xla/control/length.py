@@ -91,7 +91,11 @@ def _limit(scope: Scope, view: LoopView, stacks: Sequence[Any]) -> int | jax.Arr
     limit = scope[view.limit]
     if limit is None:
         return None
-    return int(limit.item()) if isinstance(limit, np.ndarray) else limit.reshape(())
+    if isinstance(limit, np.ndarray):
+        return int(limit.item())
+    # What is an argument stays that, see `facts`.
+    single: jax.Array = limit.reshape(()) if limit.shape else limit
+    return single
 
 
 def _is_certain(scope: Scope, view: LoopView) -> bool:

@@ -15,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 
+from whileback.engines.xla.control.kernel import as_kernel, is_kernel, trips_at_once
 from whileback.engines.xla.control.length import Length
 from whileback.engines.xla.control.types import Once, as_arrays, same_types
 from whileback.engines.xla.control.unrolled import unrolled
+from whileback.engines.xla.delayed import Delayed
 from whileback.engines.xla.facts import NotStaticError, Trace
-from whileback.engines.xla.interpret import Scope, exact, run_graph
+from whileback.engines.xla.interpret import Scope, apply, exact, run_graph
 from whileback.engines.xla.linear import Growth
 from whileback.engines.xla.registry import control
 from whileback.engines.xla.rows import Array, Rows
@@ -64,7 +66,8 @@ class _Loop:
     def __init__(self, scope: Scope, view: LoopView, trace: Trace) -> None:
         self._scope, self._view, self._trace = scope, view, trace
         self._stacks = [_in_order(scope[read.stack], read.axis, trace) for read in view.scan_inputs]
-        self._length = Length.of(scope, view, trace, self._stacks)
+        sources = [each.source if isinstance(each, Delayed) else each for each in self._stacks]
+        self._length = Length.of(scope, view, trace, sources)
         self._sums = trace.sums.of.get(view.node, [])
         self._factors = [_in_order(scope[each.read], 0, trace) for each in self._sums]
         self._written = [each for each in view.scan_outputs if trace.sums.need(each.stack)]
@@ -83,20 +86,36 @@ class _Loop:
         room = self._length.room
         size = sum(math.prod(row.shape) * row.dtype.itemsize for row in rows)
         trace.stacks[trace.prefix + str(self._view.node.name)] = room, size
-        end = jax.lax.while_loop(
-            self._goes_on,
-            partial(self._step, trip),
-            start._replace(
-                ok=jnp.array(True) if start.ok is None and after.ok is not None else start.ok,
-                sums=[jnp.zeros(each.shape, each.dtype) for each in after.sums],
-                tapes=[jnp.zeros((room, *row.shape), row.dtype) for row in rows],
-                reports=dict.fromkeys(after.reports, start.trip),
-            ),
-        )
+        if trace.kernels and is_kernel(trip.program):
+            together = trips_at_once(trip.program) if self._length.is_certain else 1
+            end = as_kernel(partial(self._repeat, trip, together), start)
+        else:
+            end = self._repeat(trip, 1, start)
         trace.ok = end.ok
         trace.report_most(end.reports)
         self._scope.define([each.result for each in self._sums], end.sums, trace)
         return [*end.carried, *self._results(end)]
+
+    def _repeat(self, trip: Once, together: int, start: _State) -> _State:
+        """Make the trips: as many together as are wanted, and what is left one by one."""
+        after, rows = trip.types
+        room = self._length.room
+        state = start._replace(
+            ok=jnp.array(True) if start.ok is None and after.ok is not None else start.ok,
+            sums=[jnp.zeros(each.shape, each.dtype) for each in after.sums],
+            tapes=[jnp.zeros((room, *row.shape), row.dtype) for row in rows],
+            reports=dict.fromkeys(after.reports, start.trip),
+        )
+        for count in sorted({together, 1}, reverse=True):
+            state = jax.lax.while_loop(
+                partial(self._goes_on, count), partial(self._steps, trip, count), state
+            )
+        return state
+
+    def _steps(self, trip: Once, count: int, state: _State) -> _State:
+        for _ in range(count):
+            state = self._step(trip, state)
+        return state
 
     def _start(self) -> _State:
         """Return the state before the first trip, as far as it is known before one is tried."""
@@ -106,10 +125,11 @@ class _Loop:
         initial = as_arrays([scope[carry.initial] for carry in view.carries])
         return _State(jnp.zeros((), jnp.int64), proceed, self._trace.ok, initial, [], [], {})
 
-    def _goes_on(self, state: _State) -> jax.Array:
+    def _goes_on(self, count: int, state: _State) -> jax.Array:
+        """Tell whether there are to be so many trips more."""
         goes_on = jnp.array(True) if self._length.is_certain else state.proceed
         if self._length.limit is not None:
-            goes_on &= state.trip < self._length.limit
+            goes_on &= state.trip < self._length.limit - (count - 1)
         return goes_on if state.ok is None else goes_on & state.ok
 
     def _step(self, run: Once, state: _State) -> _State:
@@ -144,8 +164,13 @@ class _Loop:
             numbers.note(place, limit - 1 - numbers.of(trip))
         return place
 
-    def _row(self, stack: Rows | Array, trip: jax.Array, reverse: bool) -> Array:
+    def _row(self, stack: Any, trip: jax.Array, reverse: bool) -> Array:
         """Return the row of a stack that belongs to the trip; if all are the same, it is known."""
+        if isinstance(stack, Delayed):
+            rows = list(stack.operands)
+            for index in stack.stacks:
+                rows[index] = self._row(rows[index], trip, reverse)
+            return apply(stack.node, rows, self._trace)[0]  # type: ignore[no-any-return]
         if isinstance(stack, np.ndarray) and stack.size and (stack == stack[0]).all():
             return np.asarray(stack[0])
         buffer = stack.buffer if isinstance(stack, Rows) else jnp.asarray(stack)
@@ -214,8 +239,10 @@ def _moved(stack: Array, source: int, destination: int) -> Array:
     return xp.moveaxis(stack, source, destination)  # type: ignore[no-any-return]
 
 
-def _in_order(stack: Any, axis: int, trace: Trace) -> Rows | Array:
+def _in_order(stack: Any, axis: int, trace: Trace) -> Any:
     """Return a stack that a loop reads, its rows along axis 0."""
+    if isinstance(stack, Delayed):
+        return stack
     if isinstance(stack, Rows) and stack.capacity and axis % stack.ndim == 0:
         return stack
     return _moved(exact(trace, stack), axis, 0)

@@ -20,11 +20,11 @@ class Once:
     """A part of a program, traced once: in nests, what is traced twice is traced 2ⁿ times."""
 
     def __init__(self, run: Callable[..., Any], *arguments: Any) -> None:
-        self._program, self.types = jax.make_jaxpr(run, return_shape=True)(*arguments)
+        self.program, self.types = jax.make_jaxpr(run, return_shape=True)(*arguments)
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the part here, on arguments of the types that it was traced with."""
-        results = jaxpr_as_fun(self._program)(*jax.tree.leaves(arguments))
+        results = jaxpr_as_fun(self.program)(*jax.tree.leaves(arguments))
         return jax.tree.unflatten(jax.tree.structure(self.types), results)
 
 
