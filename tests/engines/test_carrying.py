@@ -169,10 +169,13 @@ def test_onnx_runtime_reads_one_buffer_and_writes_the_other() -> None:
     assert seen[0] == seen[2] != seen[1] == seen[3]
 
 
-@pytest.mark.parametrize(("name", "is_spent"), [("static", True), ("loop", False)])
-def test_xla_writes_over_what_it_read(name: str, is_spent: bool) -> None:
-    """But not where a run may be made again, for another number of trips."""
-    model, following = parse(MODELS[name]), FOLLOWING[name]
+@pytest.mark.parametrize(
+    ("name", "trips", "is_spent"),
+    [("static", "n", True), ("loop", "n", True), ("loop", "n1", False)],
+)
+def test_xla_writes_over_what_it_read(name: str, trips: str, is_spent: bool) -> None:
+    """But not where a run may be made again, for a number of trips that only the run tells."""
+    model, following = parse(MODELS[name].replace("Loop(n,", f"Loop({trips},")), FOLLOWING[name]
     carrying = compile(model, "xla").carrying(following, first(model, following))
     for _ in range(3):
         before = carrying.values["a"]
