@@ -315,7 +315,7 @@ def report(problem: Problem, systems: Sequence[str]) -> None:
         calls["products"] = only_products(problem)
         calls["products"]()
     counts = {
-        name: max(1, round(SAMPLE / max(_seconds(call, 3), 1e-6))) for name, call in calls.items()
+        name: max(1, round(SAMPLE / max(_seconds(call, 1), 1e-6))) for name, call in calls.items()
     }
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(SAMPLES):

@@ -215,7 +215,7 @@ def test_a_missing_runtime(monkeypatch):
         compile(model(AFFINE))
     assert str(error.value) == (
         "The engine 'onnxruntime' needs the package onnxruntime, which is not installed. "
-        "Install it with: pip install whileback[onnxruntime]"
+        "Install it with: pip install 'whileback[onnxruntime]'"
     )
 
 
@@ -256,7 +256,7 @@ def test_a_missing_compiler(monkeypatch):
         compile(model(AFFINE), "xla")
     assert str(error.value) == (
         "The engine 'xla' needs the package jax, which is not installed. "
-        "Install it with: pip install whileback[xla]"
+        "Install it with: pip install 'whileback[xla]'"
     )
     assert compile(model(AFFINE), "auto").explain() == (
         "'affine' is run node by node: nothing is compiled."

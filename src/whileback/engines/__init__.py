@@ -115,7 +115,7 @@ def _module(engine: str) -> Any:
         package = str(error.name).partition(".")[0]
         raise EngineError(
             f"The engine {engine!r} needs the package {package}, which is not installed. "
-            f"Install it with: pip install whileback[{engine}]"
+            f"Install it with: pip install 'whileback[{engine}]'"
         ) from error
 
 

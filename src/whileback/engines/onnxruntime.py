@@ -78,7 +78,7 @@ def _runtime() -> ModuleType:
     except ImportError as error:
         raise EngineError(
             "The engine 'onnxruntime' needs the package onnxruntime, which is not installed. "
-            "Install it with: pip install whileback[onnxruntime]"
+            "Install it with: pip install 'whileback[onnxruntime]'"
         ) from error
     return onnxruntime  # type: ignore[no-any-return]
 

@@ -115,9 +115,12 @@ class Model:
         It draws its words of chance if it needs some and the arguments have none.
         """
         words = {} if CHANCE in arguments else self.words_of_chance()
-        with at_once(), _Failing(self.name):
-            arrays = self._placed({**arguments, **words})
-            return self._programs.prepared(arrays)(list(arrays.values()))
+        with at_once():
+            try:
+                arrays = self._placed({**arguments, **words})
+                return self._programs.prepared(arrays)(list(arrays.values()))
+            except jax.errors.JaxRuntimeError as error:
+                raise EngineError(_failed(self.name, str(error))) from error
 
     def prepared(self, arguments: Mapping[str, Any]) -> Run:
         """Return what `run` does for arguments of the same types and shapes as these."""
@@ -131,8 +134,11 @@ class Model:
         run = self._programs.prepared(arrays)
 
         def again(arguments: Mapping[str, Any]) -> Sequence[Any]:
-            with at_once(), _Failing(self.name):
-                return run([*weights, *arguments.values()])
+            with at_once():
+                try:
+                    return run([*weights, *arguments.values()])
+                except jax.errors.JaxRuntimeError as error:
+                    raise EngineError(_failed(self.name, str(error))) from error
 
         return again
 
@@ -213,20 +219,6 @@ def _has_text(node: ir.Node) -> bool:
     """Tell whether a node reads or makes strings."""
     values = (*node.inputs, *node.outputs)
     return any(value is not None and value.dtype is _STRING for value in values)
-
-
-class _Failing:
-    """Says of what fails on XLA inside that it does; a class, since every call enters it."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
-        if isinstance(error, jax.errors.JaxRuntimeError):
-            raise EngineError(_failed(self._name, str(error))) from error
 
 
 def _failed(name: str, reason: str) -> str:
