@@ -205,6 +205,21 @@ def test_as_a_part_of_a_network() -> None:
         network.half()
 
 
+def test_a_tape_that_is_no_tensor() -> None:
+    module = Module(
+        parse("""(float[4] x, int64 k) => (float y) {
+            e = Exp(x)
+            s = SplitToSequence<axis=0, keepdims=0>(e)
+            q = SequenceErase(s, k)
+            c = ConcatFromSequence<axis=0, new_axis=1>(q)
+            y = ReduceSum<keepdims=0>(c)
+        }""")
+    )
+    x = torch.randn(4, requires_grad=True)
+    module(x, 2).backward()
+    assert torch.allclose(x.grad, x.exp().detach() * torch.tensor([1, 1, 0, 1]))
+
+
 def test_bfloat16() -> None:
     module = Module(parse("(bfloat16[N] x) => (bfloat16[N] y) { y = Mul(x, x) }"), "xla")
     x = torch.tensor([1.5, -2.0], dtype=torch.bfloat16, requires_grad=True)
@@ -243,6 +258,12 @@ def test_bfloat16() -> None:
             whileback.ArgumentError,
             "Input 'x' is a torch.strided tensor on meta; the model runs on the CPU, on dense "
             "tensors. Convert it with .to('cpu') and .to_dense().",
+        ),
+        (
+            lambda module, x: torch.func.grad(lambda x: module(x, 3)[1])(x),
+            whileback.UnsupportedError,
+            "Input 'x' is a tensor without numbers, as torch.func.grad and torch.func.vmap pass "
+            "it. Call the module outside of them: torch.autograd differentiates it.",
         ),
         (
             lambda module, x: loop(trainable="v*"),

@@ -138,6 +138,7 @@ class Module(torch.nn.Module):
         Raises:
             ArgumentError: an input is missing, unknown or given twice, of a wrong type or shape, or
                 not on the CPU.
+            UnsupportedError: a tensor has no numbers, as inside of `torch.func.vmap`.
             EngineError: the runtime failed.
         """
         known, function = self._embedded(self.training), self._function(self.training)
@@ -343,7 +344,13 @@ def _as_array(name: str, value: Any) -> Any:
             f"Input {name!r} is a {value.layout} tensor on {value.device}; the model runs on the "
             "CPU, on dense tensors. Convert it with .to('cpu') and .to_dense()."
         )
-    return _array(value)
+    try:
+        return _array(value)
+    except RuntimeError as error:
+        raise UnsupportedError(
+            f"Input {name!r} is a tensor without numbers, as torch.func.grad and torch.func.vmap "
+            "pass it. Call the module outside of them: torch.autograd differentiates it."
+        ) from error
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

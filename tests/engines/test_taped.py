@@ -57,3 +57,20 @@ def test_what_is_kept() -> None:
     )
     out, tape = taped.forward({"x": np.zeros(2, np.float32)})
     assert taped.kept == ["y", "z"] and [*out] == ["y", "z"] and not tape
+
+
+def test_a_sequence_is_kept() -> None:
+    """y = Σ exp(x[i])² over all i but k, and part of the tape is no array."""
+    model = parse("""(float[4] x, int64 k) => (float y) {
+        e = Exp(x)
+        s = SplitToSequence<axis=0, keepdims=0>(e)
+        q = SequenceErase(s, k)
+        c = ConcatFromSequence<axis=0, new_axis=1>(q)
+        y = ReduceSumSquare<keepdims=0>(c)
+    }""")
+    taped = Taped(model, ["y"], ["x"], compile)
+    given = {"x": np.array([0.1, 0.2, 0.3, 0.4], np.float32), "k": np.int64(2)}
+    out, tape = taped.forward(given)
+    assert any(isinstance(kept, list) for kept in tape.values())
+    got = taped.backward({**given, **out}, tape, {"y": np.float32(1)})["x"]
+    np.testing.assert_allclose(got, 2 * np.exp(2 * given["x"]) * [1, 1, 0, 1], 1e-5)
