@@ -36,6 +36,7 @@ from whileback.formats import load
 from whileback.gradient import not_differentiable, rule
 from whileback.gradient.memory.marking import implicit
 from whileback.gradient.memory.strategies import budget
+from whileback.inspection import diff
 
 # Last, since the function has the name of a subpackage, which an import would bind again.
 from whileback.api import gradient  # isort: skip
@@ -58,6 +59,7 @@ __all__ = [
     "budget",
     "check",
     "compile",
+    "diff",
     "gradient",
     "hessian",
     "hvp",

@@ -232,6 +232,36 @@ def test_check_for_programs(command: Command) -> None:
     assert command(*words, "--junit", "report.xml", "--force").status == 0
 
 
+def test_diff(command: Command) -> None:
+    Path("other.onnx.txt").write_text(MODEL.replace("Mul", "Div"))
+    assert command("diff", "power.onnx.txt", "power.onnx.txt") == (0, "no difference\n", "")
+    assert command("diff", "power.onnx.txt", "other.onnx.txt") == (
+        1,
+        "nodes: 1 changed, 3 the same\n  in y/body:\n    ~ u = Mul(v, w)\n        Mul → Div\n",
+        "",
+    )
+    result = command("diff", "power.onnx.txt", "other.onnx.txt", "--json")
+    assert (result.status, json.loads(result.out)) == (
+        1,
+        {
+            **{"before": "power.onnx.txt", "after": "other.onnx.txt", "same": False},
+            **{"unchanged": {"initializer": 1, "node": 3}, "renamed": 0},
+            "changes": [
+                {
+                    **{"kind": "changed", "part": "node", "name": "u", "where": "y/body"},
+                    **{"text": "u = Mul(v, w)", "details": ["Mul → Div"], "numbers": {}},
+                }
+            ],
+        },
+    )
+    assert command("diff", "power.onnx.txt", "none.onnx.txt") == (
+        2,
+        "",
+        "error: 'none.onnx.txt': does not exist; did you mean 'power.onnx.txt' or "
+        "'other.onnx.txt'?\n",
+    )
+
+
 def test_show(command: Command) -> None:
     result = command("show", "power.onnx.txt")
     assert result == (0, f"{whileback.show('power.onnx.txt')}\n", "")

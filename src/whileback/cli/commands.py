@@ -25,6 +25,7 @@ from whileback.gradient.catalogue import Coverage, catalogue, find
 __all__ = [
     "check",
     "convert",
+    "diff",
     "gradient",
     "hessian",
     "hvp",
@@ -138,6 +139,19 @@ def show(arguments: argparse.Namespace) -> int:
         text = whileback.show(_opened(arguments))
     print(text)
     return 0
+
+
+def diff(arguments: argparse.Namespace) -> int:
+    """`whileback diff`: print what changed from one model to another."""
+    files = (arguments.model, arguments.other)
+    with Progress(f"comparing {arguments.model} with {arguments.other}"):
+        models = [_opened(argparse.Namespace(**{**vars(arguments), "model": m})) for m in files]
+        found = whileback.diff(*models)
+    if arguments.json:
+        print(to_json({"before": files[0], "after": files[1], **found.to_dict()}))
+    else:
+        print(found.to_text(everything=arguments.all))
+    return 0 if found.is_empty else 1
 
 
 def rules(arguments: argparse.Namespace) -> int:

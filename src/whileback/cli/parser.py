@@ -81,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_convert,
         _add_run,
         _add_show,
+        _add_diff,
         _add_rules,
         add_training,
     ):
@@ -164,6 +165,20 @@ def _add_show(subparsers: _Subparsers[_Parser]) -> None:
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     _add_net_options(parser)
     parser.set_defaults(command=commands.show)
+
+
+def _add_diff(subparsers: _Subparsers[_Parser]) -> None:
+    text = (
+        "tell what changed from one model to another; exit status 0 if nothing did, 1 if something "
+        "did, 2 for an error"
+    )
+    parser = subparsers.add_parser("diff", help=text, description=_sentence(text))
+    parser.add_argument("model", metavar="A", help=_MODEL)
+    parser.add_argument("other", metavar="B", help="the same, changed")
+    parser.add_argument("--all", action="store_true", help="show everything, not one screen of it")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    _add_net_options(parser)
+    parser.set_defaults(command=commands.diff, failed=2)
 
 
 def _add_rules(subparsers: _Subparsers[_Parser]) -> None:

@@ -16,7 +16,7 @@ from whileback.graph.origin import MEMORY, ORIGIN
 from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
 from whileback.graph.shapes import describe
 
-__all__ = ["dump", "to_text"]
+__all__ = ["attribute_text", "dump", "node_text", "tensor_text", "to_text"]
 
 # Constants and attributes of at most so many elements are printed, longer ones are summarised.
 _SHORT = 8
@@ -72,6 +72,12 @@ def dump(model: ir.Model, step: str) -> None:
         ) from error
 
 
+def node_text(node: ir.Node) -> str:
+    """Return a node without types, bodies and comments: `y = Gather(x, 0, axis=1)`."""
+    results = ", ".join(str(value.name) for value in node.outputs if value.name)
+    return f"{results} = {_operator(node)}({_arguments(node)})"
+
+
 def _section(title: str, lines: Iterable[str]) -> list[str]:
     indented = [f"  {line}" for line in lines]
     return [title, *indented] if indented else []
@@ -90,7 +96,7 @@ def _typed(value: ir.Value) -> str:
 def _input(value: ir.Value) -> str:
     if value.const_value is None:
         return _typed(value)
-    return f"{_typed(value)} = {_summary(value.const_value)}"
+    return f"{_typed(value)} = {tensor_text(value.const_value)}"
 
 
 def _initializers(graph: ir.Graph) -> Iterator[str]:
@@ -132,7 +138,7 @@ def _signature(graph: ir.Graph | ir.Function) -> str:
 
 def _arguments(node: ir.Node) -> str:
     attributes = [
-        f"{attribute.name}={_attribute(attribute)}"
+        f"{attribute.name}={attribute_text(attribute)}"
         for attribute in node.attributes.values()
         if not _graphs(attribute)
     ]
@@ -175,12 +181,13 @@ def _is_inline(value: ir.Value) -> bool:
     return tensor.size <= (1 if tensor.dtype.is_floating_point() else _SHORT)
 
 
-def _attribute(attribute: ir.Attr) -> str:
+def attribute_text(attribute: ir.Attr) -> str:
+    """Return an attribute's value; of a long one its ends, or how many elements it has."""
     if attribute.is_ref():
         return f"@{attribute.ref_attr_name}"
     value = attribute.value
     if attribute.type == ir.AttributeType.TENSOR:
-        return _summary(attribute.as_tensor())
+        return tensor_text(attribute.as_tensor())
     if attribute.name == "to" and attribute.type == ir.AttributeType.INT:
         return ir.DataType(value).name
     if isinstance(value, list | tuple) and len(value) > _SHORT:
@@ -190,7 +197,7 @@ def _attribute(attribute: ir.Attr) -> str:
     return _scalar(value)
 
 
-def _summary(tensor: ir.TensorProtocol) -> str:
+def tensor_text(tensor: ir.TensorProtocol) -> str:
     """Return the elements, or how many there are and between which bounds they lie."""
     if isinstance(tensor, ir.ExternalTensor):
         return f"data in {os.fspath(tensor.location)!r}"

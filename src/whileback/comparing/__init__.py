@@ -1,0 +1,1 @@
+"""What changed from one model to another, whatever its values are called."""

@@ -1,0 +1,98 @@
+"""Weights and constants: initializers and what `Constant` nodes hold, wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from whileback.comparing.signatures import tensor_key
+from whileback.graph.scopes import is_standard
+
+__all__ = [
+    "AnyGraph",
+    "Constant",
+    "bodies",
+    "constants",
+    "inside",
+    "is_constant",
+    "nodes",
+    "shared_contents",
+]
+
+AnyGraph = ir.Graph | ir.Function
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A weight or constant, the bodies around it, and what tells whether another one equals it."""
+
+    tensor: ir.TensorProtocol
+    where: str
+    contents: Hashable
+
+
+def nodes(graph: AnyGraph) -> Iterator[ir.Node]:
+    """Yield the nodes that are no constants."""
+    return (node for node in graph if not _is_constant_node(node))
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Tell whether a value is an initializer, or what a `Constant` node holds."""
+    node = value.producer()
+    return value.is_initializer() if node is None else _is_constant_node(node)
+
+
+def constants(graph: AnyGraph, where: str = "") -> Iterator[tuple[ir.Value, Constant]]:
+    """Yield the weights and constants of a graph and of its bodies."""
+    if isinstance(graph, ir.Graph):
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                yield value, _constant(value.const_value, where)
+    for node in graph:
+        if _is_constant_node(node):
+            tensor = ir.convenience.get_const_tensor(node.outputs[0])
+            assert tensor is not None
+            yield node.outputs[0], _constant(tensor, where)
+        for name, inner in bodies(node).items():
+            yield from constants(inner, inside(where, node, name))
+
+
+def shared_contents(
+    a: Mapping[ir.Value, Constant], b: Mapping[ir.Value, Constant]
+) -> dict[ir.Value, Hashable]:
+    """Return the contents of the constants that both models have."""
+    ours, theirs = ({c.contents for c in side.values()} for side in (a, b))
+    both = ours & theirs
+    return {v: c.contents for v, c in (*a.items(), *b.items()) if c.contents in both}
+
+
+def bodies(node: ir.Node) -> dict[str, ir.Graph]:
+    """Return the node's graphs by the attribute, and its place in it, that holds them."""
+    found: dict[str, ir.Graph] = {}
+    for attribute in node.attributes.values() if node.attributes else ():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            found[attribute.name] = attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            graphs = attribute.as_graphs()
+            found |= {f"{attribute.name}[{i}]": graph for i, graph in enumerate(graphs)}
+    return found
+
+
+def inside(where: str, node: ir.Node, body: str) -> str:
+    """Return the place of a body of a node that stands at `where`."""
+    name = node.name or str(node.outputs[0].name)
+    return f"{where}/{name}/{body}" if where else f"{name}/{body}"
+
+
+def _is_constant_node(node: ir.Node) -> bool:
+    if not is_standard(node, "Constant"):
+        return False
+    return ir.convenience.get_const_tensor(node.outputs[0]) is not None
+
+
+def _constant(tensor: ir.TensorProtocol, where: str) -> Constant:
+    return Constant(tensor, where, ("constant", *tensor_key(tensor)))
