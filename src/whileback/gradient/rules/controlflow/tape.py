@@ -25,7 +25,8 @@ def stack_of(op: Builder, view: LoopView, value: ir.Value) -> ir.Value:
     for index, row in enumerate(_added_rows(view)):
         if row is value:
             return view.node.outputs[len(view.carries) + len(view.scan_outputs) + index]
-    view.body.outputs.append(value if view.trip is not None else _own_value(op, view, value))
+    plain = view.trip is not None or _is_made_within(view.body, value)
+    view.body.outputs.append(value if plain else _own_value(op, view, value))
     for key in ("scan_output_axes", "scan_output_directions"):
         if key in view.node.attributes:
             numbers = [*view.node.attributes[key].as_ints(), 0]
@@ -38,6 +39,12 @@ def _added_rows(view: LoopView) -> list[ir.Value]:
     """Return what was added to the body's outputs since the view was taken."""
     first = len(view.carries) + len(view.scan_outputs) + (0 if view.proceed is None else 1)
     return [_original(value) for value in view.body.outputs[first:]]
+
+
+def _is_made_within(body: ir.Graph, value: ir.Value) -> bool:
+    """Tell whether a node of the body makes the value, and the body does not return it yet."""
+    producer = value.producer()
+    return producer is not None and producer.graph is body and value not in body.outputs
 
 
 def _original(value: ir.Value) -> ir.Value:
