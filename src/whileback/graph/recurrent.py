@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from whileback.graph.builder import Builder
+from whileback.graph.shapes import same_dim
 
 __all__ = ["DEFAULT_ACTIVATIONS", "Activation", "count_directions", "step_by_step"]
 
@@ -37,20 +38,36 @@ def count_directions(node: ir.Node) -> int:
 
 @dataclass(frozen=True)
 class _Cell:
-    """What one direction computes in a step; weights are transposed, biases a row for each gate."""
+    """What one direction computes: weights are [G·H,I] and [G·H,H], biases a row for each gate.
+
+    Only GRU tells the biases apart; elsewhere that of x is the sum of both.
+    """
 
     node: ir.Node
     w: ir.Value
     r: ir.Value
-    w_bias: ir.Value | None
-    r_bias: ir.Value | None
+    x_bias: ir.Value | None
+    h_bias: ir.Value | None
     peepholes: ir.Value | None
     activations: Sequence[Activation]
 
-    def gates(self, op: Builder, x: ir.Value, w: ir.Value, bias: ir.Value | None) -> Values:
-        """Return x·w + bias, a value for each gate."""
-        total = op.MatMul(x, w)
-        total = total if bias is None else op.Add(total, bias)
+    @property
+    def width(self) -> int:
+        """The number of gates times that of units."""
+        return _GATES[self.node.op_type] * self.node.attributes["hidden_size"].as_int()
+
+    def rows(self, op: Builder, x: ir.Value) -> ir.Value:
+        """Return what all steps get of x, [T,B,G·H]: x·wᵀ + bias, in one product."""
+        flat = op.Gemm(op.Flatten(x, axis=2), self.w, self.x_bias, transB=1)
+        shape = op.Concat(op.dim(x, 0), op.dim(x, 1), op.dim(self.w, 0), axis=0)
+        return op.Reshape(flat, shape, allowzero=1)
+
+    def gates(self, op: Builder, h: ir.Value, addend: ir.Value | None) -> Values:
+        """Return h·rᵀ and what is added to it, a value for each gate."""
+        return self.split(op, op.Gemm(h, self.r, addend, transB=1))
+
+    def split(self, op: Builder, total: ir.Value) -> Values:
+        """Return a value for each gate."""
         count = _GATES[self.node.op_type]
         if count == 1:
             return [total]
@@ -69,29 +86,25 @@ class _Cell:
         return op.Mul(op.Slice(self.peepholes, [gate * size], [(gate + 1) * size]), c)
 
 
-def _rnn_step(cell: _Cell, op: Builder, x: ir.Value, h: ir.Value) -> Values:
-    (a,) = cell.gates(op, x, cell.w, cell.w_bias)
-    (b,) = cell.gates(op, h, cell.r, cell.r_bias)
-    return [cell.activated(op, 0, op.Add(a, b))]
+def _rnn_step(cell: _Cell, op: Builder, row: ir.Value, h: ir.Value) -> Values:
+    return [cell.activated(op, 0, *cell.gates(op, h, row))]
 
 
-def _gru_step(cell: _Cell, op: Builder, x: ir.Value, h: ir.Value) -> Values:
-    xz, xr, xh = cell.gates(op, x, cell.w, cell.w_bias)
-    hz, hr, hh = cell.gates(op, h, cell.r, cell.r_bias)
+def _gru_step(cell: _Cell, op: Builder, row: ir.Value, h: ir.Value) -> Values:
+    xz, xr, xh = cell.split(op, row)
+    hz, hr, hh = cell.gates(op, h, cell.h_bias)
     z = cell.activated(op, 0, op.Add(xz, hz))
     r = cell.activated(op, 0, op.Add(xr, hr))
     if cell.node.attributes.get_int("linear_before_reset", 0):
         hidden = op.Mul(r, hh)
     else:
-        hidden = cell.gates(op, op.Mul(r, h), cell.r, cell.r_bias)[2]
+        hidden = cell.gates(op, op.Mul(r, h), cell.h_bias)[2]
     new = cell.activated(op, 1, op.Add(xh, hidden))
     return [op.Add(op.Mul(op.Sub(1.0, z), new), op.Mul(z, h))]
 
 
-def _lstm_step(cell: _Cell, op: Builder, x: ir.Value, h: ir.Value, c: ir.Value) -> Values:
-    from_x = cell.gates(op, x, cell.w, cell.w_bias)
-    from_h = cell.gates(op, h, cell.r, cell.r_bias)
-    sums = [op.Add(a, b) for a, b in zip(from_x, from_h, strict=True)]
+def _lstm_step(cell: _Cell, op: Builder, row: ir.Value, h: ir.Value, c: ir.Value) -> Values:
+    sums = cell.gates(op, h, row)
 
     def gate(index: int, seen: ir.Value) -> ir.Value:
         total = op.add(sums[index], cell.peephole(op, index, seen))
@@ -134,7 +147,10 @@ class _Recurrence:
         shape = op.Concat(op.dim(w, 0), op.dim(x, 1), [self.hidden], axis=0)
         initial = [h, c] if node.op_type == "LSTM" else [h]
         zero = op.constant(0, x.dtype)
-        self.states = [op.Expand(zero, shape) if state is None else state for state in initial]
+        self.states = [
+            op.Expand(zero, shape) if state is None else _fitted(op, state, self.batch, shape)
+            for state in initial
+        ]
 
     def is_reverse(self, direction: int) -> bool:
         """Tell whether a direction goes over the steps from the last to the first."""
@@ -156,13 +172,14 @@ class _Recurrence:
             for weight, shape in zip(self.weights, shapes, strict=True)
         )
         assert w is not None and r is not None
-        w_bias = r_bias = None
+        x_bias = h_bias = None
         if b is not None:
-            w_bias, r_bias = op.emit("Split", [b], {"axis": 0, "num_outputs": 2}, outputs=2)
-        w, r = op.Transpose(w, perm=[1, 0]), op.Transpose(r, perm=[1, 0])
+            x_bias, h_bias = op.emit("Split", [b], {"axis": 0, "num_outputs": 2}, outputs=2)
+        if self.node.op_type != "GRU":
+            x_bias, h_bias = op.add(x_bias, h_bias), None
         count = len(activations) // count_directions(self.node)
         own = activations[direction * count : (direction + 1) * count]
-        return _Cell(self.node, w, r, w_bias, r_bias, p, own)
+        return _Cell(self.node, w, r, x_bias, h_bias, p, own)
 
     def running(self, op: Builder) -> ir.Value:
         """Tell for each step which sequences are not over yet, [T, B, 1]."""
@@ -182,7 +199,7 @@ def step_by_step(op: Builder, node: ir.Node, activations: Sequence[Activation]) 
     given = _Recurrence(op, node)
     parts = [_direction(op, given, i, activations) for i in range(count_directions(node))]
     *states, y = (
-        op.Concat(*(op.Unsqueeze(value, [axis]) for value in column), axis=axis)
+        _joined(op, [op.Unsqueeze(value, [axis]) for value in column], axis)
         for column, axis in zip(
             zip(*parts, strict=True), [0] * len(given.states) + [1], strict=True
         )
@@ -225,15 +242,17 @@ def _scan(op: Builder, given: _Recurrence, cell: _Cell, states: Values, reverse:
 
     What lies past the end of a sequence is not read, whatever it is.
     """
-    stacks = [given.x] if given.lengths is None else [given.x, given.running(op)]
+    x, masks = given.x, []
+    if given.lengths is not None:
+        masks = [given.running(op)]
+        x = op.Where(masks[0], x, 0.0)
+    stacks = [_shaped(cell.rows(op, x), given.steps, given.batch, cell.width), *masks]
     inner = op.inside("step")
     old = [_input(inner, "state", state, given.batch, given.hidden) for state in states]
     row, *running = (
         _input(inner, "row", stack, given.batch, size)
-        for stack, size in zip(stacks, (given.features, 1), strict=False)
+        for stack, size in zip(stacks, (cell.width, 1), strict=False)
     )
-    for runs in running:
-        row = inner.Where(runs, row, 0.0)
     new = list(_STEPS[given.node.op_type](cell, inner, row, *old))
     y = new[0]
     for runs in running:
@@ -247,6 +266,17 @@ def _scan(op: Builder, given: _Recurrence, cell: _Cell, states: Values, reverse:
         "scan_output_directions": [int(reverse)],
     }
     return op.emit("Scan", [*states, *stacks], attributes, outputs=len(states) + 1)
+
+
+def _joined(op: Builder, parts: Values, axis: int) -> ir.Value:
+    return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=axis)
+
+
+def _fitted(op: Builder, state: ir.Value, batch: Dim, shape: ir.Value) -> ir.Value:
+    """Let an initial state have the batch size of x, whatever symbol it was declared with."""
+    if state.shape is not None and same_dim(state.shape[1], batch):
+        return state
+    return op.Reshape(state, shape, allowzero=1)
 
 
 def _shaped(value: ir.Value, *dims: Dim) -> ir.Value:
