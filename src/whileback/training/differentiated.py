@@ -35,6 +35,7 @@ from whileback.training.randomness import (
     set_dropout,
 )
 from whileback.training.statistics import train_statistics
+from whileback.training.unfusing import unfuse
 
 __all__ = ["Differentiated", "differentiated"]
 
@@ -69,6 +70,7 @@ def differentiated(
     set_dropout(op, dropout)
     randomness = draw_by_counting(op, ahead=memory is None)
     own = set(walk(base.graph))
+    unfuse(op)
     statistics = train_statistics(op)
     scale = precision.scale if precision is not None and precision.scales else None
     attached = attach(op, losses, scale)
