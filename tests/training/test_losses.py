@@ -301,6 +301,15 @@ def test_numbers_that_no_class_has(loss: Loss, number: int) -> None:
         f(x=DATA["x"], label=np.array([0, 1, number, 3, 2, 1]), learning_rate=1.0)
 
 
+@pytest.mark.parametrize("loss", [cross_entropy(), nll(), cross_entropy(label_smoothing=0.1)])
+def test_numbers_that_no_class_has_on_xla(loss: Loss) -> None:
+    """The loss is no number, which ends a run."""
+    f = compile(step(model("z = LogSoftmax(a)"), loss, "sgd"), engine="xla")
+    for number in (-1, -4, 4, 2**32):
+        labels = np.array([0, 1, number, 3, 2, 1])
+        assert np.isnan(f(x=DATA["x"], label=labels, learning_rate=1.0)["loss"])
+
+
 def test_an_output_of_unknown_rank() -> None:
     loss = cross_entropy(class_weights=WEIGHTS, ignore_index=1, label_smoothing=0.1)
     text = """(double[6,4] x, int64[K] s) => (double z) <double[6,4] w = {%s}> {

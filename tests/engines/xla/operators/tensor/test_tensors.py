@@ -159,3 +159,24 @@ def test_places_outside_are_refused() -> None:
         "Gather 'Gather' asks for place 4 of an axis that has 4. Let its indices lie between -4 "
         "and 3."
     )
+
+
+@pytest.mark.parametrize("place", [4, -5, 2**32, 2**32 + 1, -(2**32), 2**62, 2**63 - 1, -(2**63)])
+def test_places_outside_that_only_a_run_knows_stay_outside(place: int) -> None:
+    """Also those that 32 bits would bring back inside: reads find NaN, and writes nothing."""
+    text = """(float[4,5] X, int64 i)
+        => (float[5] G, float[1,5] E, float[5] N, float[4,5] S, float[4,5] T)
+    <int64[1] one = {1}, int64[2] square = {1, 1}, int64[2] row = {1, 5}> {
+        single = Reshape(i, one)
+        many = Reshape(i, square)
+        along = Expand(i, row)
+        new = CastLike(along, X)
+        G = Gather(X, i)
+        E = GatherElements<axis = 0>(X, along)
+        N = GatherND(X, single)
+        S = ScatterND(X, many, new)
+        T = ScatterElements<axis = 0>(X, along, new)
+    }"""
+    found = compile(parse(text), engine="xla")(X=X, i=np.int64(place))
+    assert all(np.isnan(found[name]).all() for name in "GEN")
+    assert all(np.array_equal(found[name], X) for name in "ST")

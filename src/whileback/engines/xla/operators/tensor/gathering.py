@@ -48,7 +48,7 @@ def taken(data: Any, places: Any, axis: int) -> Any:
 def _gather_row(op: Operator, data: Any, indices: Any) -> Any:
     """Take rows, of which the last one that counts has the number -1."""
     if not isinstance(data, Rows):
-        return taken(data, indices, 0)
+        return taken(data, checked(op, indices, data.shape[0]), 0)
     count = data.count.astype(indices.dtype)
     places = jnp.where(indices < 0, indices + count, indices)
     places = jnp.where((places < 0) | (places >= count), data.capacity, places)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from whileback.engines.xla.interpret import exact
-from whileback.engines.xla.operator import Operator, is_static
+from whileback.engines.xla.operator import Operator
 from whileback.engines.xla.operators.tensor.places import checked
 from whileback.engines.xla.registry import lowering
 from whileback.engines.xla.rows import Rows
@@ -93,8 +93,8 @@ def tensor_scatter(op: Operator, cache: Any, update: Any, starts: Any = None) ->
     places = first[:, None] + np.arange(length)
     if op.text("mode", "linear") == "circular":
         places = places % room
-    elif is_static(starts):
-        checked(op, places, room)
+    else:
+        places = checked(op, places, room)
     rows = jnp.moveaxis(jnp.asarray(cache), axis, 1)
     written = rows.at[np.arange(count)[:, None], places].set(jnp.moveaxis(update, axis, 1))
     return jnp.moveaxis(written, 1, axis)
