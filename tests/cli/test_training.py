@@ -163,6 +163,27 @@ def test_folders_that_hold_no_run(files: Command) -> None:
     )
 
 
+def test_a_schedule_counts_updates(files: Command) -> None:
+    words = ("--accumulate", "2", "--schedule", "linear", "--log-every", "1", "--out", "a run")
+    result = files(*SHORT, *words)
+    assert result.out.endswith("; whileback export 'a run' -o FILE writes the model\n")
+    lines = [json.loads(line) for line in Path("a run/log.jsonl").read_text().splitlines()]
+    rates = [line["train"]["learning_rate"] for line in lines if "train" in line]
+    assert rates == [rates[0], rates[0], rates[0] / 2, rates[0] / 2]
+
+
+def test_a_run_that_cannot_begin_replaces_none(
+    files: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert files(*SHORT).status == 0
+    before = Path("run/last.safetensors").read_bytes()
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    result = files(*SHORT, "--force", "--tensorboard")
+    assert result.status == 1
+    assert "pip install 'whileback[tensorboard]'" in result.err
+    assert Path("run/last.safetensors").read_bytes() == before
+
+
 def test_adapters_and_averages(files: Command) -> None:
     words = ("--lora", "w", "--lora-rank", "1", "--average", "0.5", "--schedule", "cosine")
     assert files(*SHORT, *words).status == 0
@@ -349,6 +370,20 @@ def follow_the_interface(folder: Path) -> dict[str, Any]:
         (
             ("--schedule", "cosin"),
             "schedule='cosin' is unknown; did you mean 'cosine' or 'cosine-restarts'?",
+        ),
+        (
+            ("--memory", "kep"),
+            'memory=\'kep\' is unknown; give "keep", "recompute", "checkpoint" or '
+            "budget(frames=…).",
+        ),
+        (
+            ("--group", "b"),
+            "--group b says nothing of these parameters; give a setting: b,rate=10",
+        ),
+        (
+            ("--accumulate", "5"),
+            "--accumulate 5: there are 4 batches in all epochs, so that no step would be made. "
+            "Accumulate fewer, or give more epochs or smaller batches.",
         ),
         (("--batch", "0"), "--batch 0 is no number of examples; give one from 1."),
         (("--warmup", "-1"), "--warmup -1 is no number of steps; give one from 0."),

@@ -268,7 +268,12 @@ def test_batches_of_one_size() -> None:
             {"x": X, "label": Y[:4]},
             {},
             "'x' of the data has 6 rows, and 'label' of the data 4: each example is one row of "
-            "every array, and there has to be one. Give as many of each.",
+            "every array. Give as many of each.",
+        ),
+        (
+            {"x": X[:0], "label": Y[:0]},
+            {},
+            "'x' of the data has no rows: each example is one. Give some.",
         ),
         (
             {"x": X, "label": Y + 1},

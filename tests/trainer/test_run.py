@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tensorboardX.proto import event_pb2
-from tests.trainer.models import data, trainer
+from tests.trainer.models import data, model, trainer
 from tools import kill_runs
 
 from whileback import training
@@ -219,6 +219,36 @@ def test_what_is_no_number_stops_a_run(tmp_path: Path) -> None:
     found = read_checkpoint(last)
     assert found.steps == 3
     assert all(np.all(np.isfinite(array)) for array in found.state.values())
+
+
+def test_an_evaluation_that_is_no_number_stops_a_run(tmp_path: Path) -> None:
+    examples = data(20, seed=2)
+    examples["x"][19, 1] = np.nan
+    with pytest.raises(TrainingError) as caught:
+        run(tmp_path / "run", evaluation=training.Arrays(examples)).fit()
+    last = tmp_path / "run" / LAST
+    assert str(caught.value) == (
+        "loss of the evaluation is nan after step 7. See that its data holds no NaN, or take a "
+        f"smaller learning rate; go on from a checkpoint. The last one is '{last}'."
+    )
+    assert read_checkpoint(last).steps == 6
+    assert "NaN" not in (tmp_path / "run" / LOG).read_text()
+
+
+def test_a_schedule_counts_updates(tmp_path: Path) -> None:
+    """Not the calls that add up gradients for them."""
+    step = training.step(model(), "cross-entropy", "sgd", accumulate=3)
+    asked: list[int] = []
+
+    def schedule(updates: int) -> float:
+        asked.append(updates)
+        return 1.0
+
+    one = run(tmp_path / "run", 1, schedule=schedule, evaluation=None)
+    one.trainer = training.Trainer(step)
+    one.fit()
+    assert asked == [0, 0, 0, 1, 1, 1, 2]
+    assert one.trainer.updates == 2
 
 
 def test_metrics(tmp_path: Path) -> None:

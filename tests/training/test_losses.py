@@ -310,6 +310,22 @@ def test_numbers_that_no_class_has_on_xla(loss: Loss) -> None:
         assert np.isnan(f(x=DATA["x"], label=labels, learning_rate=1.0)["loss"])
 
 
+@pytest.mark.parametrize("loss", [cross_entropy, nll])
+def test_class_weights_that_are_none(loss: Callable[..., Loss]) -> None:
+    for wrong in (1, [[1.0]], ["a"], [-1.0, 1.0], [np.inf], [True]):
+        with pytest.raises(ArgumentError) as caught:
+            loss(class_weights=wrong)
+        assert str(caught.value) == (
+            f"class_weights={wrong!r} is no list of numbers from 0, one for each class, such as "
+            "[1, 2.5]. Give one."
+        )
+    with pytest.raises(ArgumentError) as caught:
+        step(model("z = LogSoftmax(a)"), loss("z", class_weights=[1.0, 2.0]), "sgd")
+    assert str(caught.value).endswith(" has 4 classes. Give one for each.") and str(
+        caught.value
+    ).startswith("class_weights=[1.0, 2.0] has 2 numbers, but ")
+
+
 def test_an_output_of_unknown_rank() -> None:
     loss = cross_entropy(class_weights=WEIGHTS, ignore_index=1, label_smoothing=0.1)
     text = """(double[6,4] x, int64[K] s) => (double z) <double[6,4] w = {%s}> {

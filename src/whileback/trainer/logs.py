@@ -12,7 +12,12 @@ from typing import Any
 from whileback.errors import ArgumentError, FormatError, WhilebackWarning
 from whileback.formats.files import errors_name
 
-__all__ = ["Events", "Log", "events"]
+__all__ = ["Events", "Log", "events", "require_events"]
+
+_MISSING = (
+    "Events for TensorBoard need the package tensorboardX, which is not installed. Install it "
+    "with: pip install 'whileback[tensorboard]'"
+)
 
 
 class Log:
@@ -62,6 +67,19 @@ class Events:
             self._writer.close()
 
 
+def require_events(wanted: bool | None) -> None:
+    """Refuse to want events without the package that writes them.
+
+    Raises: ArgumentError.
+    """
+    if not wanted:
+        return
+    try:
+        import tensorboardX  # noqa: F401
+    except ImportError as error:
+        raise ArgumentError(f"{_MISSING}, or leave them out with tensorboard=False.") from error
+
+
 def events(folder: Path, wanted: bool | None, step: int | None) -> Events:
     """Return a writer of events that goes on after a step: later ones of an earlier try are purged.
 
@@ -72,18 +90,13 @@ def events(folder: Path, wanted: bool | None, step: int | None) -> Events:
 
     Raises: ArgumentError if one is wanted, and the package is missing.
     """
+    require_events(wanted)
     if wanted is False:
         return Events()
     try:
         from tensorboardX import SummaryWriter
-    except ImportError as error:
-        text = (
-            "Events for TensorBoard need the package tensorboardX, which is not installed. Install "
-            "it with: pip install 'whileback[tensorboard]'"
-        )
-        if wanted:
-            raise ArgumentError(f"{text}, or leave them out with tensorboard=False.") from error
-        warnings.warn(f"{text}. Losses are in log.jsonl alone.", WhilebackWarning, stacklevel=3)
+    except ImportError:
+        warnings.warn(f"{_MISSING}. Losses are in log.jsonl alone.", WhilebackWarning, stacklevel=3)
         return Events()
     # Names tell the second alone: one that is there already holds nothing but what is purged.
     suffix = f".{step or 0}"

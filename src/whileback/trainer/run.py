@@ -15,7 +15,7 @@ from whileback.errors import ArgumentError, FormatError, TrainingError
 from whileback.formats.files import errors_name
 from whileback.trainer.batches import Batch, Data, Indexed, batches, number_of_batches
 from whileback.trainer.interrupts import deferred_interrupts
-from whileback.trainer.logs import Log, events
+from whileback.trainer.logs import Log, events, require_events
 from whileback.trainer.metrics import Metric
 from whileback.trainer.trainer import Trainer
 
@@ -85,9 +85,10 @@ class Run:
             iterated.
         folder: where the files are; it is made if its parent exists.
         epochs: how often to go through the data, earlier tries included.
-        learning_rate: of every step, times what `schedule` gives for the number of steps made.
+        learning_rate: of every step, times what `schedule` gives.
         batch_size: examples in a batch of `Indexed` data.
-        schedule: a function of the number of steps made to a factor.
+        schedule: a function of the number of updates of the parameters so far to a factor; with
+            accumulate=k, k steps make one.
         seed: of the order of examples; None leaves them in their own.
         evaluation: data whose losses are computed after every epoch, means over its examples.
         metrics: by name, functions of a batch and the model's outputs for it to a number, for the
@@ -138,6 +139,7 @@ class Run:
             raise ArgumentError(
                 f"seed={self.seed!r} is not from 0 to below 2**64. Give one that is."
             )
+        require_events(self.tensorboard)
         self._folder = Path(self.folder)
 
     def fit(self, resume: bool = False) -> Outcome:
@@ -152,7 +154,8 @@ class Run:
             ArgumentError: a batch does not fit the model, or the run was begun with another order
                 of the data.
             FormatError: the folder holds a run, and `resume` is not set; or a file is damaged.
-            TrainingError: a loss, or a parameter to be saved, is NaN or infinite.
+            TrainingError: a loss, also of the evaluation, or a parameter to be saved, is NaN or
+                infinite.
         """
         self._try_evaluation()
         with ExitStack() as stack:
@@ -246,7 +249,7 @@ class Run:
 
     def _step(self, batch: Batch) -> None:
         trainer, place = self.trainer, self._place
-        factor = 1.0 if self.schedule is None else self.schedule(trainer.steps)
+        factor = 1.0 if self.schedule is None else self.schedule(trainer.updates)
         rate = self.learning_rate * factor
         losses = trainer.step(batch, rate)
         for name, loss in losses.items():
@@ -266,6 +269,7 @@ class Run:
         is_best = False
         if self.evaluation is not None:
             place.evaluation = self._evaluate(self.evaluation)
+            _require_finite_evaluation(place.evaluation, self.trainer)
             self._tell("evaluation", place.evaluation)
             loss = place.evaluation[self.trainer.loss]
             is_best = loss < (math.inf if place.best is None else place.best)
@@ -311,6 +315,16 @@ class Run:
         if self._interrupt.came:
             self._save(LAST)
             raise KeyboardInterrupt
+
+
+def _require_finite_evaluation(numbers: Mapping[str, float], trainer: Trainer) -> None:
+    """Refuse to take the best of losses that are no numbers."""
+    loss = numbers[trainer.loss]
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"{trainer.loss} of the evaluation is {loss} after step {trainer.steps}. See that its "
+            "data holds no NaN, or take a smaller learning rate; go on from a checkpoint."
+        )
 
 
 def _is_of_a_run(position: Mapping[str, Any]) -> bool:

@@ -102,6 +102,11 @@ class Trainer:
         inputs = {str(value.name): value for value in step.graph.inputs}
         self._kept = {name: inputs[name] for name in following}
 
+    @property
+    def updates(self) -> int:
+        """How often the parameters have changed: in every k-th call, of a step of accumulate=k."""
+        return self.steps // self._known.accumulate
+
     def step(self, batch: Mapping[str, Any], learning_rate: float) -> dict[str, float]:
         """Make one step on a batch, arrays by input; return the losses before it.
 

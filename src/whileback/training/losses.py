@@ -95,7 +95,7 @@ def cross_entropy(
 
     Shapes: logits [N, C, …] or [C at `axis`], labels INT64 [N, …].
 
-    Raises: ArgumentError for a smoothing outside of 0 to 1.
+    Raises: ArgumentError for a smoothing outside of 0 to 1, and weights that are no numbers from 0.
 
     Source: Szegedy et al., Rethinking the Inception architecture, arXiv:1512.00567.
     """
@@ -105,6 +105,7 @@ def cross_entropy(
             "number between them."
         )
     _check(reduction, "mean", "sum")
+    _check_class_weights(class_weights)
 
     def compute(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
         weights = _class_weights(op, class_weights, X)
@@ -162,8 +163,11 @@ def nll(
     """Return -Σ w_y·x_y of log-probabilities x, divided by Σ w_y for the mean.
 
     Shapes: log-probabilities [N, C, …], labels INT64 [N, …].
+
+    Raises: ArgumentError for weights that are no numbers from 0.
     """
     _check(reduction, "mean", "sum")
+    _check_class_weights(class_weights)
 
     def compute(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
         weights = _class_weights(op, class_weights, X)
@@ -321,7 +325,28 @@ def _reduce(op: Builder, each: ir.Value, reduction: str) -> ir.Value:
 
 
 def _class_weights(op: Builder, weights: Sequence[float] | None, like: ir.Value) -> ir.Value | None:
-    return None if weights is None else op.constant(np.asarray(weights), like.dtype)
+    """Return a constant [C]. Raises: ArgumentError if C is known, and there are not as many."""
+    if weights is None:
+        return None
+    classes = None if like.shape is None else like.shape[1]
+    if isinstance(classes, int) and classes != len(weights):
+        raise ArgumentError(
+            f"class_weights={list(weights)!r} has {len(weights)} numbers, but {like.name!r} has "
+            f"{classes} classes. Give one for each."
+        )
+    return op.constant(np.asarray(weights), like.dtype)
+
+
+def _check_class_weights(weights: Sequence[float] | None) -> None:
+    if weights is None:
+        return
+    found = np.asarray(weights)
+    numbers = found.ndim == 1 and found.dtype.kind in "fiu"
+    if not numbers or not np.all(np.isfinite(found) & (found >= 0)):
+        raise ArgumentError(
+            f"class_weights={weights!r} is no list of numbers from 0, one for each class, such as "
+            "[1, 2.5]. Give one."
+        )
 
 
 def _from_0(op: Builder, Y: ir.Value, ignore_index: int | None) -> ir.Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -155,7 +156,6 @@ def _run(
     trainer = training.Trainer(
         made.step, arguments.engine, evaluation=evaluation, seed=recipe.seed, **options
     )
-    steps = recipe.epochs * (number_of_batches(data, recipe.batch) or 0)
     words = recipe.schedule or "constant"
     return training.Run(
         trainer,
@@ -164,7 +164,7 @@ def _run(
         epochs=recipe.epochs,
         learning_rate=read_rate(recipe.learning_rate),
         batch_size=recipe.batch,
-        schedule=read_schedule(words, recipe.warmup, steps),
+        schedule=read_schedule(words, recipe.warmup, _updates(recipe, made, data)),
         seed=recipe.seed,
         evaluation=tests,
         metrics=made.metrics,
@@ -172,6 +172,21 @@ def _run(
         save_every=arguments.save_every,
         tensorboard=arguments.tensorboard,
     )
+
+
+def _updates(recipe: Recipe, made: Made, data: training.Dataset) -> int:
+    """Return how often the parameters change in all epochs.
+
+    Raises: ArgumentError if they never do.
+    """
+    batches = recipe.epochs * (number_of_batches(data, recipe.batch) or 0)
+    calls = training.interface(made.step).accumulate
+    if 0 < batches < calls:
+        raise ArgumentError(
+            f"--accumulate {calls}: there are {_counted(batches, 'batch', 'es')} in all epochs, so "
+            "that no step would be made. Accumulate fewer, or give more epochs or smaller batches."
+        )
+    return batches // calls
 
 
 def _tell(made: Made, data: training.Dataset, recipe: Recipe) -> None:
@@ -213,6 +228,6 @@ def _fit(run: training.Run, recipe: Recipe, resume: bool) -> int:
     best = "" if outcome.best is None else f", best evaluation: {numbers({'loss': outcome.best})}"
     print(
         f"{_counted(outcome.epochs, 'epoch')}, {_counted(outcome.steps, 'step')}{best}; "
-        f"whileback export {run.folder} -o FILE writes the model"
+        f"whileback export {shlex.quote(str(run.folder))} -o FILE writes the model"
     )
     return 0

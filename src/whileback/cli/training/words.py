@@ -90,12 +90,16 @@ def read_schedule(word: str, warmup: int, steps: int) -> Schedule:
 def read_group(word: str) -> Group:
     """Return the group of `PATTERN,SETTING=VALUE…`.
 
-    Raises: ArgumentError for an unknown setting.
+    Raises: ArgumentError for an unknown setting, or none.
 
     >>> read_group("*bias,rate=10")
     Group(patterns='*bias', rate=10, weight_decay=None, optimizer=None)
     """
     pattern, settings = _settings(f"--group {word}", word)
+    if not settings:
+        raise ArgumentError(
+            f"--group {word} says nothing of these parameters; give a setting: {word},rate=10"
+        )
     return _made(f"--group {word}", pattern, {"patterns": pattern, **settings}, {pattern: Group})
 
 

@@ -21,7 +21,7 @@ from whileback.gradient.memory.naming import by_loop
 from whileback.gradient.memory.ranges import cut_ranges
 from whileback.gradient.memory.segments import emit_segments
 from whileback.gradient.memory.sequences import carry_as_tensors
-from whileback.gradient.memory.strategies import Memory, Strategy, known_trips, plan
+from whileback.gradient.memory.strategies import Memory, Strategy, check_strategy, known_trips, plan
 from whileback.gradient.memory.truncation import Truncate, Truncated, check_truncation
 from whileback.gradient.memory.unchanged import capture_unchanged
 from whileback.gradient.rules.controlflow.draws import drawn_inside, run_again, surface_draws
@@ -58,6 +58,7 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
         ArgumentError: an unknown strategy or loop, or a budget that cannot be kept.
         UnsupportedError: a loop that cannot be split into segments.
     """
+    _check(said)
     op = Builder(graph, names, shapes)
     every = [node for node in walk(graph) if is_loop(node)]
     mark_implicit(every, said.implicit)
@@ -78,6 +79,14 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
     for node in reversed(loops):
         for piece in _truncate(op, node, cuts[node]) if node in cuts else [node]:
             _choose_memory(op, piece, strategies.get(node))
+
+
+def _check(said: LoopOptions) -> None:
+    """Refuse what is said of all loops and makes no sense, also if there are none."""
+    if said.memory is not None and not isinstance(said.memory, Mapping):
+        check_strategy(said.memory)
+    if said.truncate is not None and not isinstance(said.truncate, Mapping):
+        check_truncation(said.truncate)
 
 
 def _given(

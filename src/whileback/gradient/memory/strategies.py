@@ -14,7 +14,7 @@ from whileback.gradient.rules.controlflow.trips import runs_to_the_limit
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import LoopView
 
-__all__ = ["Budget", "Memory", "Strategy", "budget", "known_trips", "plan"]
+__all__ = ["Budget", "Memory", "Strategy", "budget", "check_strategy", "known_trips", "plan"]
 
 # What is kept of a loop before the default turns from keeping all to checkpoints.
 LIMIT = 2**30
@@ -54,6 +54,18 @@ def budget(frames: int, trips: int | None = None) -> Budget:
     return Budget(frames, trips)
 
 
+def check_strategy(strategy: Strategy) -> None:
+    """Refuse what is no strategy.
+
+    Raises: ArgumentError.
+    """
+    if not isinstance(strategy, Budget) and strategy not in get_args(Name):
+        raise ArgumentError(
+            f'memory={strategy!r} is unknown; give "keep", "recompute", "checkpoint" or '
+            "budget(frames=…)."
+        )
+
+
 def plan(view: LoopView, strategy: Strategy | None) -> Plan:
     """Return what a strategy, or the default, means for a loop.
 
@@ -64,11 +76,7 @@ def plan(view: LoopView, strategy: Strategy | None) -> Plan:
         return _default(view)
     if isinstance(strategy, Budget):
         return _within(view, strategy)
-    if strategy not in get_args(Name):
-        raise ArgumentError(
-            f'memory={strategy!r} is unknown; give "keep", "recompute", "checkpoint" or '
-            "budget(frames=…)."
-        )
+    check_strategy(strategy)
     return Plan(int(strategy == "checkpoint"), strategy == "recompute", f"{strategy}, as asked for")
 
 

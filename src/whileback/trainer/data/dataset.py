@@ -182,10 +182,12 @@ def _require_rows(source: Source, fits: Mapping[str, Fit]) -> None:
     if first is None:
         raise ArgumentError(f"Nothing is read of {source.said}: all inputs are constants.")
     for name, count in rows.items():
-        if count != rows[first] or not count:
+        if not count:
+            raise ArgumentError(f"{fits[name].said} has no rows: each example is one. Give some.")
+        if count != rows[first]:
             raise ArgumentError(
                 f"{fits[first].said} has {rows[first]} rows, and {fits[name].said} {count}: each "
-                "example is one row of every array, and there has to be one. Give as many of each."
+                "example is one row of every array. Give as many of each."
             )
         size = fits[name].batch
         if size is not None and count % size:

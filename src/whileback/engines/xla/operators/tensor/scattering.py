@@ -91,10 +91,8 @@ def tensor_scatter(op: Operator, cache: Any, update: Any, starts: Any = None) ->
     count, length, room = update.shape[0], update.shape[axis], cache.shape[axis]
     first = np.zeros(count, np.int64) if starts is None else starts
     places = first[:, None] + np.arange(length)
-    if op.text("mode", "linear") == "circular":
-        places = places % room
-    else:
-        places = checked(op, places, room)
+    circular = op.text("mode", "linear") == "circular"
+    places = places % room if circular else checked(op, places, room)
     rows = jnp.moveaxis(jnp.asarray(cache), axis, 1)
     written = rows.at[np.arange(count)[:, None], places].set(jnp.moveaxis(update, axis, 1))
     return jnp.moveaxis(written, 1, axis)
