@@ -36,7 +36,7 @@ from whileback.formats import load
 from whileback.gradient import not_differentiable, rule
 from whileback.gradient.memory.marking import implicit
 from whileback.gradient.memory.strategies import budget
-from whileback.inspection import diff
+from whileback.inspection import diff, profile
 
 # Last, since the function has the name of a subpackage, which an import would bind again.
 from whileback.api import gradient  # isort: skip
@@ -69,6 +69,7 @@ __all__ = [
     "load",
     "names",
     "not_differentiable",
+    "profile",
     "rule",
     "save",
     "show",

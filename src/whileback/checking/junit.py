@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree
 
 from whileback.checking.report import Finding, Report
+from whileback.formats.xml_text import xml_text
 
 __all__ = ["to_junit"]
-
-# What XML 1.0 cannot hold at all, not even escaped.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_junit(report: Report, model: str) -> bytes:
@@ -18,13 +15,16 @@ def to_junit(report: Report, model: str) -> bytes:
 
     A gradient that is wrong is a failure; what there is to know of others is their output.
     """
-    suite = ElementTree.Element("testsuite", name=_text(f"whileback check {model}"))
+    suite = ElementTree.Element("testsuite", name=xml_text(f"whileback check {model}"))
     failures = sum(not finding.ok for finding in report.findings)
     counts = {"tests": len(report.findings), "failures": failures, "errors": 0, "skipped": 0}
     suite.attrib.update({name: str(count) for name, count in counts.items()})
     for finding in report.findings:
         case = ElementTree.SubElement(
-            suite, "testcase", classname=_text(model), name=_text(f"gradient of {finding.name}")
+            suite,
+            "testcase",
+            classname=xml_text(model),
+            name=xml_text(f"gradient of {finding.name}"),
         )
         _result(case, finding)
     ElementTree.indent(suite)
@@ -33,13 +33,9 @@ def to_junit(report: Report, model: str) -> bytes:
 
 
 def _result(case: ElementTree.Element, finding: Finding) -> None:
-    table = _text(str(Report((finding,))))
+    table = xml_text(str(Report((finding,))))
     if finding.ok:
         ElementTree.SubElement(case, "system-out").text = table
         return
-    failure = ElementTree.SubElement(case, "failure", message=_text(finding.summary))
+    failure = ElementTree.SubElement(case, "failure", message=xml_text(finding.summary))
     failure.text = table
-
-
-def _text(text: str) -> str:
-    return _FORBIDDEN.sub("\ufffd", text)

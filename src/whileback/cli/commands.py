@@ -21,6 +21,8 @@ from whileback.formats.atomic import require_free, write_file
 from whileback.formats.caffe2 import is_caffe2
 from whileback.formats.json_document import to_json
 from whileback.gradient.catalogue import Coverage, catalogue, find
+from whileback.profiling.flame import to_folded, to_svg
+from whileback.profiling.table import to_table
 
 __all__ = [
     "check",
@@ -31,6 +33,7 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "profile",
     "rules",
     "run",
     "show",
@@ -152,6 +155,34 @@ def diff(arguments: argparse.Namespace) -> int:
     else:
         print(found.to_text(everything=arguments.all))
     return 0 if found.is_empty else 1
+
+
+def profile(arguments: argparse.Namespace) -> int:
+    """`whileback profile`: print what nodes take, and draw it."""
+    drawings = [
+        (file, draw)
+        for file, draw in ((arguments.svg, to_svg), (arguments.folded, to_folded))
+        if file
+    ]
+    for file, _ in drawings:
+        _require_free(file, arguments.force)
+    inputs = read_inputs(arguments.inputs)
+    with Progress(f"profiling {arguments.model}"):
+        found = whileback.profile(
+            _opened(arguments, inputs),
+            inputs,
+            runs=arguments.runs,
+            optimization=arguments.optimization,
+            threads=arguments.threads,
+            seed=arguments.seed,
+        )
+    for file, draw in drawings:
+        write_file(Path(file), draw(found).encode())
+    if arguments.json:
+        print(to_json({**found.to_dict(), "model": arguments.model}))
+    else:
+        print(to_table(found, everything=arguments.all))
+    return 0
 
 
 def rules(arguments: argparse.Namespace) -> int:

@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_run,
         _add_show,
         _add_diff,
+        _add_profile,
         _add_rules,
         add_training,
     ):
@@ -179,6 +180,37 @@ def _add_diff(subparsers: _Subparsers[_Parser]) -> None:
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     _add_net_options(parser)
     parser.set_defaults(command=commands.diff, failed=2)
+
+
+def _add_profile(subparsers: _Subparsers[_Parser]) -> None:
+    text = "run a model on ONNX Runtime and tell what each of its nodes takes"
+    parser = subparsers.add_parser("profile", help=text, description=_sentence(text))
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    parser.add_argument(
+        "inputs", nargs="*", default=[], metavar="NAME=VALUE", help=f"{_INPUTS}; else random"
+    )
+    for option, metavar, text in (
+        ("--svg", "FILE.svg", "draw a flame graph, too"),
+        ("--folded", "FILE", "write folded stacks, too, for other tools"),
+    ):
+        parser.add_argument(option, metavar=metavar, help=text)
+    for option, number, text in (
+        ("--runs", 5, "how many runs are measured (5)"),
+        ("--threads", 1, "how many threads compute, 0: as many as there are cores (1)"),
+        ("--seed", 0, "makes the random values (0)"),
+    ):
+        parser.add_argument(option, type=int, default=number, metavar="N", help=text)
+    parser.add_argument(
+        "--optimization",
+        choices=["disabled", "basic", "extended", "all"],
+        default="all",
+        help="what ONNX Runtime may put together (all)",
+    )
+    parser.add_argument("--all", action="store_true", help="show every node, each for itself")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
+    _add_net_options(parser)
+    parser.set_defaults(command=commands.profile)
 
 
 def _add_rules(subparsers: _Subparsers[_Parser]) -> None:

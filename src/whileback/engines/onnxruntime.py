@@ -18,7 +18,7 @@ from whileback.errors import ArgumentError, EngineError, nearest
 from whileback.graph.scopes import is_loop, walk
 from whileback.graph.versions import LAST_WITHOUT_OUTPUT_DTYPE
 
-__all__ = ["ARRAYS", "load"]
+__all__ = ["ARRAYS", "Session", "load", "open_session"]
 
 ARRAYS: tuple[type, ...] = ()
 
@@ -43,16 +43,38 @@ def load(
     source: Source, /, *, optimization: str = "all", threads: int = 0, flush: bool = False
 ) -> Callable[[dict[str, Any]], Sequence[Any]]:
     """Return a function that runs the model in one ONNX Runtime session."""
+    return open_session(source, optimization=optimization, threads=threads, flush=flush)
+
+
+def open_session(
+    source: Source, *, optimization: str, threads: int, flush: bool, profile: str = ""
+) -> Session:
+    """Return a session; with `profile`, it writes to a file of that prefix what each node took."""
     if optimization not in _LEVELS:
         raise ArgumentError(
             f"There is no optimization level {optimization!r}; {nearest(optimization, _LEVELS)}"
         )
+    if threads < 0:
+        raise ArgumentError(f"threads={threads!r} is no number of threads. Give one from 0.")
     runtime = _runtime()
+    options = _options(runtime, source, optimization, threads, flush)
+    if profile:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile
+    file = _file(source, options)
+    try:
+        session = runtime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise _error(f"ONNX Runtime refuses model {source.name!r}", error) from error
+    return Session(runtime, session, source)
+
+
+def _options(
+    runtime: ModuleType, source: Source, optimization: str, threads: int, flush: bool
+) -> Any:
     options = runtime.SessionOptions()
     # Whatever goes wrong is raised; what is left is a warning for each default of an input.
     options.log_severity_level = _ONLY_FATAL
-    if threads < 0:
-        raise ArgumentError(f"threads={threads!r} is no number of threads. Give one from 0.")
     options.intra_op_num_threads = threads
     options.graph_optimization_level = getattr(
         runtime.GraphOptimizationLevel, _LEVELS[optimization]
@@ -64,12 +86,7 @@ def load(
     if source.model.opset_imports.get("", 0) > LAST_WITHOUT_OUTPUT_DTYPE:
         # ONNX Runtime 1.32 spoils pairs of INT8 that it moves and then turns into UINT8.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
-    file = _file(source, options)
-    try:
-        session = runtime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise _error(f"ONNX Runtime refuses model {source.name!r}", error) from error
-    return _Session(runtime, session, source)
+    return options
 
 
 def _runtime() -> ModuleType:
@@ -106,8 +123,11 @@ def _file(source: Source, options: Any) -> str | bytes:
     return bytes(ir.to_proto(source.model).SerializeToString())
 
 
-class _Session:
-    """Runs one session; types that its NumPy binding does not know go in and out as raw bytes."""
+class Session:
+    """Runs one session: called with arguments by name, it returns the outputs in order.
+
+    Types that its NumPy binding does not know go in and out as raw bytes.
+    """
 
     def __init__(self, runtime: ModuleType, session: Any, source: Source) -> None:
         self._runtime = runtime
@@ -124,6 +144,7 @@ class _Session:
         )
 
     def __call__(self, arguments: dict[str, Any]) -> Sequence[Any]:
+        """Run the model; raises EngineError if that fails."""
         if self._overwrites:
             arguments = {name: copy(value) for name, value in arguments.items()}
         try:
@@ -134,6 +155,10 @@ class _Session:
             return self._session.run(None, arguments)  # type: ignore[no-any-return]
         except Exception as error:
             raise self._failed(error) from error
+
+    def end_profiling(self) -> str:
+        """Return the file that holds what each node took, now that it is whole."""
+        return str(self._session.end_profiling())
 
     def keep(self, following: Mapping[str, str], first: dict[str, Any]) -> Buffers | None:
         """Return buffers for what is carried, None where buffers cannot hold it."""

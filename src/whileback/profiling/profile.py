@@ -1,0 +1,110 @@
+"""What a run of a model takes, node by node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from whileback.engines.tracing import Event
+
+__all__ = ["Cost", "Profile"]
+
+
+@dataclass
+class Cost:
+    """What a node takes in a run of the model, all trips together.
+
+    Attributes:
+        name: the node's name.
+        operator: its operator.
+        path: the nodes around it, outermost first.
+        source: the node of the model that it stems from: itself, or the one whose gradient it
+            belongs to.
+        is_backward: whether it belongs to a gradient.
+        is_loop: whether it is a loop.
+        is_made: whether ONNX Runtime has made it, of several nodes as a rule.
+        count: how many times it runs.
+        time: how long it runs, its bodies included, in microseconds.
+        output: how many bytes its outputs have, all times together.
+        in_use: how many bytes of ONNX Runtime's memory are in use when it ends, at most.
+    """
+
+    name: str
+    operator: str
+    path: tuple[str, ...]
+    source: str
+    is_backward: bool = False
+    is_loop: bool = False
+    is_made: bool = False
+    count: float = 0
+    time: float = 0
+    output: float = 0
+    in_use: int = 0
+
+    def add(self, event: Event) -> None:
+        """Add one time that the node ran."""
+        self.count += 1
+        self.time += event.duration
+        self.output += event.output
+        self.in_use = max(self.in_use, event.in_use)
+
+    def per_run(self, runs: int) -> Cost:
+        """Return the mean over some runs."""
+        return replace(
+            self, count=self.count / runs, time=self.time / runs, output=self.output / runs
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cost as plain data, as `whileback profile --json` prints it."""
+        return {**vars(self), "path": list(self.path)}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a model takes, as means over some runs.
+
+    Attributes:
+        model: the name of its graph.
+        costs: of its nodes.
+        time: of a run in microseconds, while each node is noted.
+        plain_time: of a run in microseconds, while nothing is noted.
+        runs: how many runs were measured.
+    """
+
+    model: str
+    costs: tuple[Cost, ...]
+    time: float
+    plain_time: float
+    runs: int
+
+    @property
+    def in_use(self) -> int:
+        """The most bytes of ONNX Runtime's memory that were in use when a node ended."""
+        return max((cost.in_use for cost in self.costs), default=0)
+
+    def own_times(self) -> dict[str, float]:
+        """Return how long each node takes without the nodes of its bodies."""
+        inner: dict[str, float] = defaultdict(float)
+        for cost in self.costs:
+            if cost.path:
+                inner[cost.path[-1]] += cost.time
+        return {cost.name: max(cost.time - inner[cost.name], 0.0) for cost in self.costs}
+
+    def trips(self) -> dict[str, float]:
+        """Return how many trips each loop makes in a run, all times that it runs together."""
+        found = {cost.name: 0.0 for cost in self.costs if cost.is_loop}
+        for cost in self.costs:
+            if cost.path and cost.path[-1] in found:
+                found[cost.path[-1]] = max(found[cost.path[-1]], cost.count)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the profile as plain data, as `whileback profile --json` prints it."""
+        own, trips = self.own_times(), self.trips()
+        nodes = [
+            {**cost.to_dict(), "own": own[cost.name], "trips": trips.get(cost.name)}
+            for cost in sorted(self.costs, key=lambda cost: -own[cost.name])
+        ]
+        times = {"time": self.time, "plain_time": self.plain_time}
+        return {"model": self.model, "runs": self.runs, **times, "nodes": nodes}
