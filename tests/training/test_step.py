@@ -175,15 +175,18 @@ def test_what_is_trained_by_default() -> None:
         c = Constant<value_floats = [2.0, 3.0]>()
         e = Constant<value_float = 0.5>()
         h = Constant<value_float = 8.0>()
+        i = Constant<value_floats = [4.0]>()
         a = Mul(x, w)
         k = Clip(a, e, h)
         s = Mul(k, scale)
         f = Add(s, low)
-        y = Mul(f, c)
+        g = Mul(f, i)
+        y = Mul(g, c)
         z = Mul(x, other)
     }""")
     assert interface(step(model, mse("y"), "sgd")).parameters == ["w", "low", "c"]
-    assert interface(step(model, mse("y"), "sgd", ["scale", "c"])).parameters == ["scale", "c"]
+    named = step(model, mse("y"), "sgd", ["scale", "[ci]"])
+    assert interface(named).parameters == ["scale", "c", "i"]
 
 
 def test_initializers_of_bodies_and_branches() -> None:

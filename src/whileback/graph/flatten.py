@@ -10,7 +10,7 @@ import onnx_ir as ir
 from whileback.errors import GraphError, UnsupportedError
 from whileback.graph.names import label
 from whileback.graph.scopes import definitions
-from whileback.graph.tensors import constant_tensor, rename_value
+from whileback.graph.tensors import FROM_NODE, constant_tensor, rename_value
 
 __all__ = ["Flattened", "flatten", "instantiate"]
 
@@ -198,6 +198,7 @@ class _Copier:
         constant = self._read(value, scope)
         constant.type, constant.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
         constant.const_value = tensor
+        constant.meta[FROM_NODE] = True
         self._take_out(value, scope)
 
     def _node(self, node: ir.Node, scope: _Scope) -> ir.Node:

@@ -10,7 +10,10 @@ import onnx_ir as ir
 
 from whileback.graph.scopes import is_standard
 
-__all__ = ["constant_tensor", "rename_value"]
+__all__ = ["FROM_NODE", "constant_tensor", "rename_value"]
+
+# In the `meta` of an initializer that was a `Constant` node.
+FROM_NODE = "whileback.from_node"
 
 
 def constant_tensor(node: ir.Node, given: Mapping[str, ir.Attr]) -> ir.TensorProtocol | None:

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError, UnsupportedError, nearest
 from whileback.gradient.activity import dependents, reaching
 from whileback.graph.scopes import is_standard, walk
-from whileback.graph.shapes import FLOATS, HALVES, describe, rank
+from whileback.graph.shapes import FLOATS, HALVES, describe, rank, size
+from whileback.graph.tensors import FROM_NODE
 
 __all__ = ["fitted", "fitting", "listed", "tensors_held", "trained"]
 
@@ -82,7 +83,7 @@ def trained(
         held: the tensors that the model itself holds.
         loss: a value of the graph.
         patterns: of names. None stands for all on which the loss depends, but for numbers (of no
-            axes) and settings of operators, such as bounds.
+            axes, or `Constant` nodes of one element) and settings of operators, such as bounds.
         statistics: of the data, which are never trained.
         halves: whether tensors of 16 bits may be trained.
 
@@ -124,10 +125,15 @@ def trainable_for(
     reached = reaching(graph, targets, found)
     if patterns is None:
         settings = _settings(graph)
-        free = (v for v in candidates.values() if rank(v) != 0 and v not in settings)
+        free = (v for v in candidates.values() if not _is_number(v) and v not in settings)
         return [value for value in free if value in reached]
     able = [name for name, value in candidates.items() if value in reached]
     return [candidates[name] for name in fitting(patterns, able, "trainable")]
+
+
+def _is_number(value: ir.Value) -> bool:
+    """Tell whether a tensor is part of a formula, as the scale of an attention often is."""
+    return rank(value) == 0 or (FROM_NODE in value.meta and size(value) == 1)
 
 
 def _settings(graph: ir.Graph) -> set[ir.Value]:

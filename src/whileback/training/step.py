@@ -63,9 +63,10 @@ def step(
         optimizer: a name in `OPTIMIZERS`, or one with settings.
         trainable: patterns of the names of initializers and constants (`"*.weight"`); those in a
             subgraph are called `node/branch/name`. By default all float ones of at least one axis
-            on which a loss depends, but for running statistics and settings of operators, such as
-            the bounds of `Clip`; in a model of `lora`, its adapters alone. What is not trained
-            stays as it is in the model.
+            on which a loss depends, but for running statistics, settings of operators, such as
+            the bounds of `Clip`, and `Constant` nodes of one element, which are numbers of
+            formulas; in a model of `lora`, its adapters alone. What is not trained stays as it is
+            in the model.
         groups: parameters with another factor to the rate, weight decay or optimizer; each is in
             one at most.
         no_decay: patterns of the names of parameters without weight decay, in groups or not.
