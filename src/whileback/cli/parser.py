@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 from whileback import __version__
 from whileback.cli import commands
+from whileback.cli.completion import SHELLS, completion
 from whileback.cli.training.parser import add_training
 from whileback.engines import ENGINES
 
@@ -87,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         add_training,
     ):
         add(subparsers)
+    _add_completion(subparsers, parser)
     return parser
 
 
@@ -218,6 +221,13 @@ def _add_rules(subparsers: _Subparsers[_Parser]) -> None:
     parser = subparsers.add_parser("rules", help=text, description=_sentence(text))
     parser.add_argument("operator", nargs="?", metavar="OP", help="such as MatMul, my.domain::Op")
     parser.set_defaults(command=commands.rules)
+
+
+def _add_completion(subparsers: _Subparsers[_Parser], whole: _Parser) -> None:
+    text = "print what a shell reads to complete commands, options and files"
+    parser = subparsers.add_parser("completion", help=text, description=_sentence(text))
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.set_defaults(command=partial(completion, whole))
 
 
 def _add_values(parser: argparse.ArgumentParser, memory: bool = True) -> None:
