@@ -59,7 +59,7 @@ def profile(
 ) -> Profile:
     """Return what each node of a model takes on ONNX Runtime: time, outputs, memory in use.
 
-    Times are those of ONNX Runtime's own profiler, in whole microseconds, as means over the runs;
+    Times are those of ONNX Runtime's own profiler, in whole microseconds, of the fastest run;
     noting them takes time as well, so that many small nodes seem slower than they are. A node of
     a body counts for all trips. Of a gradient, each node tells which node it comes from.
 
@@ -80,7 +80,7 @@ def profile(
     >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
     ...     f (float[2] x) => (float[2] y) { h = Neg(x) y = Exp(h) }''')
     >>> [(cost.name, cost.count, cost.output) for cost in whileback.profile(model).costs]
-    [('h', 1.0, 8.0), ('y', 1.0, 8.0)]
+    [('h', 1, 8), ('y', 1, 8)]
     """
     own = opened(model, base_dir)
     signature = {str(value.name): Port.of(value) for value in own.graph.inputs}

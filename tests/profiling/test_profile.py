@@ -32,7 +32,7 @@ def made() -> Profile:
             Cost("grad", "Scan", (), "loop", True, True, False, 1, 400, 8, 4000),
             Cost("mul/grad", "Mul", ("grad",), "mul<", True, False, False, 10, 100, 80, 5_000_000),
         ),
-        1000.0,
+        1000,
         200.0,
         5,
     )
@@ -87,7 +87,7 @@ def test_a_node_of_the_runtime_stands_where_it_ran() -> None:
 def test_the_table() -> None:
     assert to_table(made()) == (
         "m: 0.200 ms a run on ONNX Runtime, 1.000 while nodes are noted;\n"
-        "22 nodes run; at most 5.0 MB in use (means of 5 runs)\n"
+        "22 nodes run; at most 5.0 MB in use (the fastest of 5 runs)\n"
         "\n"
         "node  operator  share  forward ms  backward ms  runs  outputs  in use\n"
         "loop  Loop      50.0%       0.200        0.300     1     88 B  4.0 KB\n"
@@ -114,6 +114,14 @@ def test_the_picture() -> None:
     ]
     assert root.findtext("{*}g[3]/{*}title") == ("mul< (Mul)\n0.300 ms, 10 times, 30.0 µs each")
     assert "script" not in svg and svg.count("http") == 1
+
+
+def test_nodes_too_thin_to_be_seen_are_drawn_together() -> None:
+    costs = [Cost(f"n{i}", "Neg", (), f"n{i}", i >= 6_000, count=1, time=1) for i in range(10_000)]
+    root = ElementTree.fromstring(to_svg(Profile("m", tuple(costs), 10_000, 1.0, 1)))
+    assert [title.text for title in root.findall("{*}g/{*}title")[1:]] == [
+        *("6000 nodes, 6.000 ms together", "4000 nodes, 4.000 ms together"),
+    ]
 
 
 def test_folded_stacks() -> None:

@@ -198,7 +198,7 @@ def _add_profile(subparsers: _Subparsers[_Parser]) -> None:
     ):
         parser.add_argument(option, metavar=metavar, help=text)
     for option, number, text in (
-        ("--runs", 5, "how many runs are measured (5)"),
+        ("--runs", 5, "how many runs there are, of which the fastest counts (5)"),
         ("--threads", 1, "how many threads compute, 0: as many as there are cores (1)"),
         ("--seed", 0, "makes the random values (0)"),
     ):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
 from whileback.formats.xml_text import xml_text
@@ -11,6 +12,8 @@ from whileback.profiling.profile import Cost, Profile
 __all__ = ["to_folded", "to_svg"]
 
 _WIDTH, _ROW, _TOP, _LETTER = 1200.0, 20, 48, 6.6
+# Frames that are narrower are drawn together.
+_THIN = 0.5
 _STYLE = """\
 text{font-family:Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:11px;fill:#1b1b1f}
 .ground{fill:#fff}.title,.key{fill:#1b1b1f}rect.frame{stroke:#fff;stroke-width:.7}
@@ -26,7 +29,7 @@ def to_folded(profile: Profile) -> str:
     Brendan Gregg's format, which flamegraph.pl, speedscope and others read.
     """
     own = profile.own_times()
-    lines = (f"{';'.join(map(_frame, (*c.path, c.name)))} {own[c.name]:.0f}" for c in profile.costs)
+    lines = (f"{';'.join(map(_frame, (*c.path, c.name)))} {own[c.name]}" for c in profile.costs)
     return "".join(f"{profile.model};{line}\n" for line in lines)
 
 
@@ -45,7 +48,7 @@ def to_svg(profile: Profile) -> str:
         inner.setdefault(cost.path[-1] if cost.path else "", []).append(cost)
     depth = 1 + max((len(cost.path) + 1 for cost in profile.costs), default=0)
     height = _TOP + depth * _ROW + 12
-    frames = "\n".join(_frames(inner, "", 0.0, _WIDTH / max(profile.time, 1e-9), 1))
+    frames = "\n".join(_frames(inner, "", 0.0, _WIDTH / max(profile.time, 1), 1))
     title = f"{xml_text(profile.model)}: {profile.time / 1000:.3f} ms a run while nodes are noted"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height}" '
@@ -70,20 +73,36 @@ def _key() -> str:
 def _frames(
     inner: dict[str, list[Cost]], parent: str, x: float, scale: float, depth: int
 ) -> Iterator[str]:
-    for cost in inner.get(parent, ()):
-        width = cost.time * scale
-        kind = "backward" if cost.is_backward else "forward"
-        if width >= 0.1:
+    for kind, costs in _groups(inner.get(parent, ()), scale):
+        width = sum(cost.time for cost in costs) * scale
+        if len(costs) > 1:
+            told = f"{len(costs)} nodes, {width / scale / 1000:.3f} ms together"
+            yield _box(kind, x, width, depth, f"{len(costs)} nodes", told)
+        elif width >= _THIN:
+            (cost,) = costs
             yield _box(kind, x, width, depth, f"{cost.name} ({cost.operator})", _told(cost))
             yield from _frames(inner, cost.name, x, scale, depth + 1)
         x += width
+
+
+def _groups(costs: Iterable[Cost], scale: float) -> Iterator[tuple[str, list[Cost]]]:
+    """Yield each cost for itself, but those too thin to be seen with their neighbours."""
+    for (kind, thin), group in groupby(
+        costs, lambda cost: (_kind(cost), cost.time * scale < _THIN)
+    ):
+        members = list(group)
+        yield from [(kind, members)] if thin else ((kind, [cost]) for cost in members)
+
+
+def _kind(cost: Cost) -> str:
+    return "backward" if cost.is_backward else "forward"
 
 
 def _told(cost: Cost) -> str:
     average = f", {cost.time / cost.count:.1f} µs each" if cost.count > 1 else ""
     stems = f"\nfrom {cost.source}" if cost.is_backward else ""
     return (
-        f"{cost.name} ({cost.operator})\n{cost.time / 1000:.3f} ms, {cost.count:.0f} times{average}"
+        f"{cost.name} ({cost.operator})\n{cost.time / 1000:.3f} ms, {cost.count} times{average}"
         f"{stems}"
     )
 

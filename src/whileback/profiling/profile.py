@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from whileback.engines.tracing import Event
@@ -37,9 +37,9 @@ class Cost:
     is_backward: bool = False
     is_loop: bool = False
     is_made: bool = False
-    count: float = 0
-    time: float = 0
-    output: float = 0
+    count: int = 0
+    time: int = 0
+    output: int = 0
     in_use: int = 0
 
     def add(self, event: Event) -> None:
@@ -49,12 +49,6 @@ class Cost:
         self.output += event.output
         self.in_use = max(self.in_use, event.in_use)
 
-    def per_run(self, runs: int) -> Cost:
-        """Return the mean over some runs."""
-        return replace(
-            self, count=self.count / runs, time=self.time / runs, output=self.output / runs
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return the cost as plain data, as `whileback profile --json` prints it."""
         return {**vars(self), "path": list(self.path)}
@@ -62,19 +56,19 @@ class Cost:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a model takes, as means over some runs.
+    """What a model takes, in the fastest of some runs.
 
     Attributes:
         model: the name of its graph.
         costs: of its nodes.
         time: of a run in microseconds, while each node is noted.
         plain_time: of a run in microseconds, while nothing is noted.
-        runs: how many runs were measured.
+        runs: how many runs there were.
     """
 
     model: str
     costs: tuple[Cost, ...]
-    time: float
+    time: int
     plain_time: float
     runs: int
 
@@ -83,17 +77,17 @@ class Profile:
         """The most bytes of ONNX Runtime's memory that were in use when a node ended."""
         return max((cost.in_use for cost in self.costs), default=0)
 
-    def own_times(self) -> dict[str, float]:
+    def own_times(self) -> dict[str, int]:
         """Return how long each node takes without the nodes of its bodies."""
-        inner: dict[str, float] = defaultdict(float)
+        inner: dict[str, int] = defaultdict(int)
         for cost in self.costs:
             if cost.path:
                 inner[cost.path[-1]] += cost.time
-        return {cost.name: max(cost.time - inner[cost.name], 0.0) for cost in self.costs}
+        return {cost.name: max(cost.time - inner[cost.name], 0) for cost in self.costs}
 
-    def trips(self) -> dict[str, float]:
+    def trips(self) -> dict[str, int]:
         """Return how many trips each loop makes in a run, all times that it runs together."""
-        found = {cost.name: 0.0 for cost in self.costs if cost.is_loop}
+        found = {cost.name: 0 for cost in self.costs if cost.is_loop}
         for cost in self.costs:
             if cost.path and cost.path[-1] in found:
                 found[cost.path[-1]] = max(found[cost.path[-1]], cost.count)

@@ -20,14 +20,14 @@ class _Row:
 
     name: str
     operator: str = ""
-    forward: float = 0
-    backward: float = 0
-    runs: float = 0
-    output: float = 0
+    forward: int = 0
+    backward: int = 0
+    runs: int = 0
+    output: int = 0
     in_use: int = 0
 
     @property
-    def time(self) -> float:
+    def time(self) -> int:
         return self.forward + self.backward
 
 
@@ -56,7 +56,7 @@ def _head(profile: Profile) -> str:
     return (
         f"{profile.model}: {profile.plain_time / 1000:.3f} ms a run on ONNX Runtime, "
         f"{profile.time / 1000:.3f} while nodes are noted;\n"
-        f"{nodes:.0f} nodes run{memory} (means of {profile.runs} runs)"
+        f"{nodes} nodes run{memory} (the fastest of {profile.runs} runs)"
     )
 
 
@@ -90,7 +90,7 @@ def _cells(row: _Row, profile: Profile, two: bool) -> tuple[str, ...]:
         row.operator or "-",
         f"{row.time / profile.time:.1%}",
         *(f"{time / 1000:.3f}" for time in times),
-        f"{row.runs:.0f}",
+        f"{row.runs}",
         _bytes(row.output),
         _bytes(row.in_use),
     )
@@ -102,7 +102,7 @@ def _loops(profile: Profile) -> Iterator[tuple[str, ...]]:
     for cost in sorted(loops, key=lambda cost: -cost.time):
         count = trips[cost.name]
         a_trip = f"{cost.time / count:.1f}" if count else ""
-        yield _short(cost.name), cost.operator, f"{count:.0f}", f"{cost.time / 1000:.3f}", a_trip
+        yield _short(cost.name), cost.operator, f"{count}", f"{cost.time / 1000:.3f}", a_trip
 
 
 def _short(name: str) -> str:
