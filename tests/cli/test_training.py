@@ -354,8 +354,25 @@ def follow_the_interface(folder: Path) -> dict[str, Any]:
         ),
         (
             ("--loss", "cross-entropy,label_smoothing=a"),
-            "--loss cross-entropy,label_smoothing=a: a setting is of a wrong type ('<=' not "
-            "supported between instances of 'int' and 'str').",
+            "--loss cross-entropy,label_smoothing=a: label_smoothing='a' is not a number.",
+        ),
+        (
+            ("--loss", "cross-entropy,class_weights=3"),
+            "--loss cross-entropy,class_weights=3: class_weights=3 is not a list of which each is "
+            "a number.",
+        ),
+        (
+            ("--optimizer", "adam,betas=0.9"),
+            "--optimizer adam,betas=0.9: betas=0.9 is not a list of 2 numbers, such as [0.5, 0.5].",
+        ),
+        (
+            ("--schedule", "step,every=x"),
+            "--schedule step,every=x: every='x' is not a whole number or a list of which each is "
+            "a whole number.",
+        ),
+        (
+            ("--group", "b,optimizer=3"),
+            "--group b,optimizer=3: optimizer=3 is not a name.",
         ),
         (("--lr", "-1"), "--lr -1.0 is no learning rate; give a number above 0, such as 1e-3."),
         (
