@@ -46,6 +46,25 @@ def test_convert_then_run(net: Command) -> None:
     assert net("run", "n.onnx", *VALUES).out.splitlines()[-1] == "loss : FLOAT[] = 4.5"
 
 
+def test_diff_of_a_net_and_the_model_made_of_it(net: Command) -> None:
+    net("convert", "n.pbtxt", "-o", "n.onnx", *SHAPES)
+    assert net("diff", "n.pbtxt", "n.onnx", *SHAPES) == (0, "no difference\n", "")
+    Path("other.pbtxt").write_text(NET.replace("Relu", "Tanh"))
+    result = net("diff", "n.pbtxt", "other.pbtxt", *SHAPES)
+    assert (result.status, "Relu → Tanh" in result.out) == (1, True)
+    assert net("diff", "n.onnx", "n.onnx", *SHAPES) == (
+        2,
+        "",
+        "error: --init and --input are for Caffe2's nets, and 'n.onnx' is none.\n",
+    )
+
+
+def test_profile_of_a_net(net: Command) -> None:
+    result = net("profile", "n.pbtxt", *VALUES, "--runs", "1", "--optimization", "disabled")
+    assert (result.status, result.err) == (0, "")
+    assert "Relu" in result.out
+
+
 def test_gradient_as_onnx(net: Command) -> None:
     words = ("--of", "loss", "--wrt", *GRADIENTS, "-o", "g.onnx", *SHAPES)
     assert net("gradient", "n.pbtxt", *words) == (0, "", "")

@@ -148,13 +148,20 @@ def diff(arguments: argparse.Namespace) -> int:
     """`whileback diff`: print what changed from one model to another."""
     files = (arguments.model, arguments.other)
     with Progress(f"comparing {arguments.model} with {arguments.other}"):
-        models = [_opened(argparse.Namespace(**{**vars(arguments), "model": m})) for m in files]
-        found = whileback.diff(*models)
+        found = whileback.diff(*(_one_of_two(arguments, file) for file in files))
     if arguments.json:
         print(to_json({"before": files[0], "after": files[1], **found.to_dict()}))
     else:
         print(found.to_text(everything=arguments.all))
     return 0 if found.is_empty else 1
+
+
+def _one_of_two(arguments: argparse.Namespace, file: str) -> ir.Model:
+    """Return the model of a file; what is said of nets is not for a model beside one."""
+    words = {**vars(arguments), "model": file}
+    if not is_caffe2(file) and (is_caffe2(arguments.model) or is_caffe2(arguments.other)):
+        words |= {"init": [], "input": []}
+    return _opened(argparse.Namespace(**words))
 
 
 def profile(arguments: argparse.Namespace) -> int:
