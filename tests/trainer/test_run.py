@@ -251,6 +251,29 @@ def test_a_schedule_counts_updates(tmp_path: Path) -> None:
     assert one.trainer.updates == 2
 
 
+@pytest.mark.parametrize("rate", [None, "fast", float("nan"), float("inf"), -0.1, [0.1, 0.2]])
+def test_rates_that_are_none(rate: Any) -> None:
+    """They leave the parameters as they were."""
+    one = trainer()
+    before = one.parameters()
+    with pytest.raises(ArgumentError) as caught:
+        one.step(data(8), rate)
+    message = f"learning_rate={rate!r} is no number from 0. Give one, such as 1e-3."
+    assert str(caught.value) == message
+    assert one.steps == 0
+    for name, array in one.parameters().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_schedule_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        run(tmp_path / "run", schedule="cosine")
+    assert str(caught.value) == (
+        "schedule='cosine' is no function of the number of updates. Give one, such as "
+        "training.schedules.cosine(1000)."
+    )
+
+
 def test_metrics(tmp_path: Path) -> None:
     """Means over examples, also where the last batch is smaller."""
 

@@ -310,6 +310,13 @@ def test_numbers_that_no_class_has_on_xla(loss: Loss) -> None:
         assert np.isnan(f(x=DATA["x"], label=labels, learning_rate=1.0)["loss"])
 
 
+def test_a_loss_that_was_not_called() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"^loss=<function mse at .*> is unknown; there are 9: "
+    ):
+        step(model(), mse, "sgd")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("loss", [cross_entropy, nll])
 def test_class_weights_that_are_none(loss: Callable[..., Loss]) -> None:
     for wrong in (1, [[1.0]], ["a"], [-1.0, 1.0], [np.inf], [True]):

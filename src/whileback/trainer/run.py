@@ -139,6 +139,11 @@ class Run:
             raise ArgumentError(
                 f"seed={self.seed!r} is not from 0 to below 2**64. Give one that is."
             )
+        if self.schedule is not None and not callable(self.schedule):
+            raise ArgumentError(
+                f"schedule={self.schedule!r} is no function of the number of updates. Give one, "
+                "such as training.schedules.cosine(1000)."
+            )
         require_events(self.tensorboard)
         self._folder = Path(self.folder)
 

@@ -111,7 +111,8 @@ class Trainer:
         """Make one step on a batch, arrays by input; return the losses before it.
 
         Raises:
-            ArgumentError: an array is missing, unknown, or of a wrong type or shape.
+            ArgumentError: an array is missing, unknown, or of a wrong type or shape, or the
+                learning rate is no number from 0.
             TrainingError: a loss is NaN or infinite; what the step made of that is kept.
             EngineError: the runtime failed; parameters and state are what they were.
         """
@@ -119,7 +120,7 @@ class Trainer:
             {
                 **self._seed,
                 **batch,
-                self._known.learning_rate: np.asarray(learning_rate, np.float32),
+                self._known.learning_rate: _rate(learning_rate),
             }
         )
         self.steps += 1
@@ -237,6 +238,17 @@ class Trainer:
         if not wrong and checkpoint.signature != self.signature:
             wrong.append("it has other losses")
         return wrong
+
+
+def _rate(given: float) -> np.ndarray:
+    """Return a learning rate as an array, and refuse what would spoil the parameters."""
+    try:
+        rate = np.asarray(given, np.float32)
+    except (TypeError, ValueError):
+        rate = np.asarray(np.nan)
+    if rate.ndim or not 0 <= rate < np.inf:
+        raise ArgumentError(f"learning_rate={given!r} is no number from 0. Give one, such as 1e-3.")
+    return rate
 
 
 def _without_defaults(

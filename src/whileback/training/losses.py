@@ -385,7 +385,7 @@ def losses_listed(loss: str | Loss | Sequence[str | Loss]) -> list[Loss]:
 
     Raises: ArgumentError for an unknown name, or none.
     """
-    several = [loss] if isinstance(loss, str | Loss) or loss is None else list(loss)
+    several = list(loss) if isinstance(loss, Sequence) and not isinstance(loss, str) else [loss]
     if not several:
         raise ArgumentError("loss= is empty; give a name or a loss.")
     return [
