@@ -8,7 +8,7 @@ import pytest
 
 from whileback.errors import FormatError
 from whileback.gradient import gradient
-from whileback.graph.printing import dump, to_text
+from whileback.graph.printing import dump, node_text, to_text
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
 
@@ -179,3 +179,13 @@ def test_no_dump_without_the_variable(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     dump(ir.from_onnx_text(HEADER + "net (float x) => (float y) { y = Mul (x, x) }"), "step")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("dims", "shown"), [("", "'a'"), ("2", "['a', 'b']"), ("2,1", "[['a'], ['b']]")]
+)
+def test_texts_in_tensors_of_any_rank(dims: str, shown: str) -> None:
+    data = [b"a", b"b"] if dims else [b"a"]
+    shape = ir.Shape([int(dim) for dim in dims.split(",") if dim])
+    node = ir.node("Constant", [], {"value": ir.StringTensor(data, shape=shape)})
+    assert node_text(node).endswith(f"= Constant(value={shown})")

@@ -214,7 +214,9 @@ def _elements(tensor: ir.TensorProtocol | None) -> str:
     return _nested(tensor.numpy())
 
 
-def _nested(array: np.ndarray) -> str:
+def _nested(array: np.ndarray | np.generic | bytes) -> str:
+    if not isinstance(array, np.ndarray):
+        return _scalar(array)
     if array.ndim == 0:
         return _scalar(array[()])
     return f"[{', '.join(map(_nested, array))}]" if len(array) else "[]"
