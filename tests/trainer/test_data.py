@@ -339,10 +339,9 @@ def damaged(path: Path) -> None:
         path.mkdir()
     elif path.name == "uneven.parquet":
         pa.parquet.write_table(pa.table({"x": [[1.0], [1.0, 2.0]], "y": [0, 1]}), path)
-    elif path.name == "lacking.csv":
-        path.write_text("x,y\n1,0\n,1\n")
     elif path.name != "lacking.npz":
-        path.write_text("a,b\n1,2\n3\n")
+        texts = {"header.csv": "x,y\n", "lacking.csv": "x,y\n1,0\n,1\n"}
+        path.write_text(texts.get(path.name, "a,b\n1,2\n3\n"))
 
 
 @pytest.mark.parametrize(
@@ -363,6 +362,7 @@ def damaged(path: Path) -> None:
             "uneven.parquet",
             "column 'x' has 1 values in row 0, but 2 in row 1; fill the lists up to one length",
         ),
+        ("header.csv", "column 'x' has no rows, so that nobody knows its type"),
         (
             "lacking.csv",
             "column 'x' has no value in row 1, and in 1 in all; fill them, or leave these rows out",

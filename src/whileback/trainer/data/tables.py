@@ -64,6 +64,8 @@ def _column(arrow: ModuleType, path: Path, name: str, column: Any) -> np.ndarray
                 f"column {name!r} has no value in row {row}, and in {column.null_count} in all; "
                 "fill them, or leave these rows out"
             )
+        if arrow.types.is_null(column.type):
+            raise FormatError(f"column {name!r} has no rows, so that nobody knows its type")
         array = column.combine_chunks()
         # Older versions give several chunks back even when they are one.
         array = array.chunk(0) if isinstance(array, arrow.ChunkedArray) else array
