@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,13 +67,19 @@ def check(
     outputs = compiled(arguments)
     runs = (outputs, run_moved(compiled, arguments, draw_moves(arguments, rng), outputs))
     own, again = (list(run.values())[-len(wrt) :] for run in runs)
-    judged = (e.judge(*values) for e, *values in zip(expected, own, again, strict=True))
-    return Report(
-        tuple(
-            narrowed(finding, point, each.slopes, each.formula(gradient))
-            for finding, each, gradient in zip(judged, expected, own, strict=True)
-        )
-    )
+    return Report(tuple(_findings(point, expected, own, again)))
+
+
+def _findings(
+    point: Point,
+    expected: Sequence[Expectation],
+    own: Sequence[np.ndarray],
+    again: Sequence[np.ndarray],
+) -> Iterator[Finding]:
+    """Yield the verdict on each gradient, with the element that is wrong."""
+    for each, gradient, moved in zip(expected, own, again, strict=True):
+        judged = each.judge(gradient, moved)
+        yield narrowed(judged, point, each.slopes, each.formula(gradient))
 
 
 def cotangent_inputs(model: ir.Model, gradient_model: ir.Model) -> list[ir.Value]:
