@@ -81,7 +81,7 @@ class Binder:
         self, feeds: Mapping[str, Any], named: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Types]:
         """Return the arguments, and their types: the same object as long as these are the same."""
-        given = {**feeds, **named}
+        given = {**feeds, **named} if named else dict(feeds)
         types = _types(given) if len(given) == len(feeds) + len(named) else None
         checked = self._checked
         if types is None or types != checked:

@@ -6,7 +6,7 @@ JAX may make the sharding of an array part of its type: along explicit axes of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ __all__ = [
     "as_before",
     "at_once",
     "in_type_of",
+    "is_spread",
     "is_typed",
     "own_types",
     "typed",
@@ -41,15 +42,20 @@ class at_once:  # noqa: N801
     """
 
     def __enter__(self) -> None:
-        self._contexts: list[Any] = [take_current_trace(), jax.enable_x64(True)]
+        self._now: Any = take_current_trace()
+        self._wide: Any = jax.enable_x64(True)
+        self._now.__enter__()  # type: ignore[no-untyped-call]
+        self._wide.__enter__()
+        self._mesh: Any = None
         if jax.sharding.get_abstract_mesh().explicit_axes:
-            self._contexts.append(jax.set_mesh(_automatic(jax.sharding.get_mesh())))
-        for context in self._contexts:
-            context.__enter__()
+            self._mesh = jax.set_mesh(_automatic(jax.sharding.get_mesh()))
+            self._mesh.__enter__()
 
     def __exit__(self, *error: Any) -> None:
-        for context in reversed(self._contexts):
-            context.__exit__(*error)
+        if self._mesh is not None:
+            self._mesh.__exit__(*error)
+        self._wide.__exit__(*error)
+        self._now.__exit__(*error)
 
 
 def _automatic(mesh: Mesh) -> Mesh:
@@ -72,6 +78,11 @@ def as_before(arrays: Any, mesh: Mesh | None) -> Any:
         return arrays
     typed = Mesh(mesh.devices, mesh.axis_names, (AxisType.Explicit,) * len(mesh.axis_names))
     return jax.tree.map(lambda leaf: _moved(leaf, typed), arrays)
+
+
+def is_spread(arrays: Iterable[Any]) -> bool:
+    """Tell whether an array lies on a mesh; only such ones may have a sharding in their type."""
+    return NamedSharding in [type(getattr(array, "sharding", None)) for array in arrays]
 
 
 def is_typed(array: Any) -> bool:

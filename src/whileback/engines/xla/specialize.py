@@ -60,7 +60,9 @@ class Program:
     def mistake(self, parts: Parts) -> dict[str, np.ndarray]:
         """Return the first fact that an argument contradicts, or that is not known but by one."""
         for key, place in self.foreseen.items():
-            value, known = np.asarray([*parts[0], *parts[1]][place]), self.facts.get(key)
+            spent, others = parts
+            at = place - len(spent)
+            value, known = np.asarray(others[at] if at >= 0 else spent[place]), self.facts.get(key)
             if known is None or value.tobytes() != known.tobytes():
                 return {key: value}
         return {}
@@ -177,6 +179,8 @@ class Specializer:
 
     def _find(self, programs: list[Program], facts: Facts) -> Program | None:
         """Return the latest program that agrees with what is known."""
+        if programs and not facts:
+            return programs[-1]
         for index, program in enumerate(reversed(programs)):
             if _agrees(program, facts):
                 if index:

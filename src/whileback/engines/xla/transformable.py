@@ -30,7 +30,7 @@ from whileback.engines.xla.sharding import (
     as_before,
     at_once,
     in_type_of,
-    is_typed,
+    is_spread,
     own_types,
     varying_alike,
     without_types,
@@ -112,7 +112,7 @@ class Transformable:
         if _is_traced(arguments) or not self._is_plain:
             return self.run
         run = self.model.prepared(without_types(arguments)[0])
-        return lambda given: (self.run if any(map(is_typed, given.values())) else run)(given)
+        return lambda given: (self.run if is_spread(given.values()) else run)(given)
 
     def __call__(self, known: Known, arguments: Arguments) -> list[Any]:
         """Return the outputs; those of 64 bits have 32 where JAX has no more."""
