@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
@@ -10,9 +11,20 @@ from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.strategies import Memory, Strategy, budget
 from whileback.gradient.memory.truncation import Truncate
 
-__all__ = ["read_implicit", "read_memory", "read_truncation"]
+__all__ = ["add_memory", "read_implicit", "read_memory", "read_truncation"]
 
 T = TypeVar("T")
+
+
+def add_memory(parser: argparse._ActionsContainer) -> None:
+    """Add the option that `read_memory` reads."""
+    parser.add_argument(
+        "--memory",
+        action="append",
+        default=[],
+        metavar="[LOOP=]STRATEGY",
+        help="what to keep of loops: keep, recompute, checkpoint or budget:FRAMES[:TRIPS]",
+    )
 
 
 def read_memory(words: Sequence[str]) -> Memory:

@@ -11,6 +11,7 @@ from typing import NoReturn
 from whileback import __version__
 from whileback.cli import commands
 from whileback.cli.completion import SHELLS, completion
+from whileback.cli.memory import add_memory
 from whileback.cli.training.parser import add_training
 from whileback.engines import ENGINES
 
@@ -243,13 +244,7 @@ def _add_values(parser: argparse.ArgumentParser, memory: bool = True) -> None:
         help="differentiate what rounds to whole numbers as if it did not",
     )
     if memory:
-        parser.add_argument(
-            "--memory",
-            action="append",
-            default=[],
-            metavar="[LOOP=]STRATEGY",
-            help="what to keep of loops: keep, recompute, checkpoint or budget:FRAMES[:TRIPS]",
-        )
+        add_memory(parser)
     _add_net_options(parser)
 
 

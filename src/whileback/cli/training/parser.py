@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from whileback.cli.memory import add_memory
 from whileback.cli.training import commands
 from whileback.engines import ENGINES
 from whileback.training.losses import LOSSES
@@ -166,13 +167,7 @@ def _add_types(parser: argparse._ArgumentGroup) -> None:
         choices=["straight-through"],
         help="train a quantised model as if it did not round",
     )
-    parser.add_argument(
-        "--memory",
-        action="append",
-        default=[],
-        metavar="[LOOP=]STRATEGY",
-        help="what to keep of loops: keep, recompute, checkpoint or budget:FRAMES[:TRIPS]",
-    )
+    add_memory(parser)
 
 
 def _add_run(command: argparse.ArgumentParser) -> None:
