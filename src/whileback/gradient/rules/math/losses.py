@@ -20,7 +20,7 @@ def negative_log_likelihood_loss(op: GradientBuilder, node: ir.Node, dL: ir.Valu
     """
     loss = _Loss(op, node)
     dX = loss.to_log_probabilities(dL) if required(node) in op.active else None
-    return dX, None, loss.to_weights(dL, required(node))
+    return dX, None, loss.to_weights(dL, required(node)) if loss.trains_weights else None
 
 
 @rule("SoftmaxCrossEntropyLoss")
@@ -34,7 +34,9 @@ def softmax_cross_entropy_loss(
     X, loss = op.widened(required(node)), _Loss(op, node)
     given = len(node.outputs) > 1 and node.outputs[1].name
     P = node.outputs[1] if given else None
-    dW = None if dL is None else loss.to_weights(dL, P or op.LogSoftmax(X, axis=1))
+    dW = None
+    if dL is not None and loss.trains_weights:
+        dW = loss.to_weights(dL, P or op.LogSoftmax(X, axis=1))
     if required(node) not in op.active:
         return None, None, dW
     shares = op.Softmax(X, axis=1) if P is None else op.Exp(op.widened(P))
@@ -54,6 +56,7 @@ class _Loss:
         self.scores = required(node)
         self.reduction = node.attributes.get_string("reduction", "mean")
         self.weights = optional(node, 2)
+        self.trains_weights = self.weights in op.active
         self.counts_all = self.weights is None and "ignore_index" not in node.attributes
         self.chosen = self._chosen(op.Unsqueeze(self.labels, [1]))
         self.factors = op.widened(op.cast(self.chosen, self.scores))
@@ -73,10 +76,9 @@ class _Loss:
             shares = op.Mul(shares, op.ReduceSum(self.factors, [1]))
         return op.Mul(self._share(dL), op.Sub(shares, self.factors))
 
-    def to_weights(self, dL: ir.Value, P: ir.Value) -> ir.Value | None:
+    def to_weights(self, dL: ir.Value, P: ir.Value) -> ir.Value:
         """dw = -Σ P·dL over the elements with the label; for a mean, of P less its mean, -L."""
-        if self.class_weights is None or self.weights not in self.op.active:
-            return None
+        assert self.class_weights is not None and self.weights is not None
         op, P = self.op, self.op.widened(P)
         P = self._centred(P) if self.reduction == "mean" else P
         each = op.Mul(P, self._share(dL))
