@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import onnxruntime
 import pytest
+from tests.browser import browser, page
 from tests.switch import run_on
+
+__all__ = ["browser", "page"]
 
 # Nodes without a seed of their own draw from this one, each from its own sequence.
 onnxruntime.set_seed(1)
