@@ -12,9 +12,10 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import FormatError
-from whileback.graph.origin import MEMORY, ORIGIN
+from whileback.graph.origin import ORIGIN
 from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
 from whileback.graph.shapes import describe
+from whileback.graph.tape import tape_of
 
 __all__ = ["attribute_text", "dump", "node_text", "tensor_text", "to_text"]
 
@@ -111,8 +112,8 @@ def _nodes(graph: ir.Graph | ir.Function, named: set[str]) -> Iterator[str]:
             continue
         results = ", ".join(_typed(value) for value in node.outputs if value.name)
         yield f"{results} = {_operator(node)}({_arguments(node)}){_comment(node, named)}"
-        for line in node.metadata_props.get(MEMORY, "").splitlines():
-            yield f"  # {line}"
+        if (tape := tape_of(node)) is not None:
+            yield from (f"  # {line}" for line in tape.lines())
         for attribute in node.attributes.values():
             for inner in _graphs(attribute):
                 yield f"  {attribute.name}{_signature(inner)}"

@@ -6,7 +6,6 @@ come from a step along the imaginary axis; what a trip costs, by what is kept an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -18,8 +17,8 @@ from tests.judge import assert_gradient, parse
 from whileback.engines import compile
 from whileback.gradient import vjp
 from whileback.gradient.memory.strategies import Memory
-from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import is_loop, loop_view, walk
+from whileback.graph.tape import tape_of
 
 # Where trips read all rows, one array.
 Rows = list[np.ndarray] | np.ndarray
@@ -577,9 +576,9 @@ SQUARE = ("all is read by attention", "compressed by what is in it")
 
 def test_what_picks_rows_is_kept_and_not_the_rows() -> None:
     model = vjp(parse(KINDS["compressed by what is in it"].text()), ["h", "v"], ["h0", "a", "x"])
-    notes = [node.metadata_props.get(MEMORY, "") for node in model.graph if is_loop(node)]
-    (kept,) = (note for note in notes if "filled up" in note)
-    assert re.findall(r"(\w+) \w+\[\S+\]: .*filled up", kept) == ["ok"]
+    tapes = [tape_of(node) for node in model.graph if is_loop(node)]
+    rows = [row for tape in tapes if tape is not None for row in tape.rows]
+    assert [row.name for row in rows if "filled up" in row.why] == ["ok"]
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in SQUARE])

@@ -10,9 +10,9 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError, nearest
 from whileback.gradient.memory.naming import by_loop
 from whileback.gradient.rules.controlflow.implicit import Mark, set_mark
-from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import loop_view
 from whileback.graph.shapes import FLOATS, describe
+from whileback.graph.tape import Tape, note_tape
 
 __all__ = ["Implicit", "ImplicitLoops", "implicit", "mark_implicit"]
 
@@ -60,10 +60,8 @@ def mark_implicit(loops: Sequence[ir.Node], given: ImplicitLoops) -> None:
     for node, meant in by_loop(loops, given or {}, "implicit").items():
         said = meant if isinstance(meant, Implicit) else Implicit(meant)
         set_mark(node, Mark(_index(node, said.carry), said.tolerance, said.trips))
-        node.metadata_props[MEMORY] = (
-            f"implicit, as asked for: differentiated where '{said.carry}' stays; "
-            "a trip keeps nothing"
-        )
+        strategy = f"implicit, as asked for: differentiated where '{said.carry}' stays"
+        note_tape(node, Tape(strategy))
 
 
 def _index(node: ir.Node, name: str) -> int:

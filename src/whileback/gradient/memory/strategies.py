@@ -8,11 +8,12 @@ from math import ceil
 from typing import Literal, get_args
 
 from whileback.errors import ArgumentError
-from whileback.gradient.rules.controlflow.costs import known_bytes, size_text
+from whileback.gradient.rules.controlflow.costs import known_bytes
 from whileback.gradient.rules.controlflow.frames import Plan
 from whileback.gradient.rules.controlflow.trips import runs_to_the_limit
 from whileback.graph.constants import known_ints
 from whileback.graph.scopes import LoopView
+from whileback.graph.tape import size_text
 
 __all__ = ["Budget", "Memory", "Strategy", "budget", "check_strategy", "known_trips", "plan"]
 

@@ -11,7 +11,7 @@ from tests.judge import assert_gradient, parse
 from whileback import show
 from whileback.engines import compile
 from whileback.gradient import vjp
-from whileback.gradient.rules.controlflow.costs import keeping, known_bytes, size_text, work
+from whileback.gradient.rules.controlflow.costs import keeping, known_bytes, work
 
 LOOP = """(int64 M, float[{size}] x{captured}) => (float[{size}] y) {{
   y = Loop(M, , x) <body = b (int64 i, bool c, float[{size}] v) => (bool go, float[{size}] w) {{
@@ -236,13 +236,3 @@ def test_more_costs_more() -> None:
     assert 0 < passed < slow < product
     table, index = value(ir.DataType.FLOAT, [10**6, 4]), value(ir.DataType.INT64, [2])
     assert cost("Gather", table, index, shape=[2, 4]) < passed
-
-
-def test_sizes_are_told_in_their_units() -> None:
-    assert [size_text(n) for n in (0, 1023, 1024, 2**30, 3 * 2**40)] == [
-        "0 B",
-        "1023 B",
-        "1.0 KB",
-        "1.0 GB",
-        "3.0 TB",
-    ]

@@ -9,8 +9,8 @@ from tests.judge import assert_gradient, parse
 
 from whileback.gradient import vjp
 from whileback.gradient.memory.strategies import Memory
-from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import is_loop, loop_view
+from whileback.graph.tape import tape_of
 
 B0 = np.random.default_rng(1).normal(size=(9, 4)).astype(np.float32) / 2
 INDICES = np.array([3, 3, 1, -1, 0, 3, 8])
@@ -161,8 +161,8 @@ def test_windows_are_undone_where_they_are_large(width: str, undone: bool) -> No
         % ((width,) * 4)
     )
     (note,) = (
-        node.metadata_props[MEMORY]
+        "\n".join(tape.lines())
         for node in vjp(model, ["v"], ["B0", "v0"]).graph
-        if MEMORY in node.metadata_props
+        if (tape := tape_of(node)) is not None
     )
     assert (f"A FLOAT[{width}]" in note and "copied in every trip" in note) is undone

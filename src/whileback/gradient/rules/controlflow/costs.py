@@ -15,7 +15,7 @@ from whileback.gradient.rules.controlflow.stacked import ELEMENTWISE
 from whileback.graph.scopes import is_loop, is_standard, subgraphs
 from whileback.graph.shapes import static_shape
 
-__all__ = ["NODE", "READ", "ROW", "keeping", "known_bytes", "size_text", "work"]
+__all__ = ["NODE", "READ", "ROW", "keeping", "known_bytes", "work"]
 
 # What stands in for an unknown dimension or number of trips, and squared for an unknown rank.
 ASSUMED = 32
@@ -56,14 +56,6 @@ def known_bytes(value: ir.Value) -> int | None:
     if shape is None or itemsize is None or not isinstance(value.type, ir.TensorType):
         return None
     return ceil(prod(shape) * itemsize)
-
-
-def size_text(count: float) -> str:
-    """Return a number of bytes as text, such as `4.0 KB`."""
-    units = ["B", "KB", "MB", "GB", "TB"]
-    while count >= 1024 and len(units) > 1:
-        count, units = count / 1024, units[1:]
-    return f"{count:.0f} B" if units[0] == "B" else f"{count:.1f} {units[0]}"
 
 
 def keeping(value: ir.Value) -> int:

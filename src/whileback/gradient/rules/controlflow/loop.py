@@ -25,7 +25,7 @@ from whileback.gradient.rules.controlflow.packed import pack, unpack
 from whileback.gradient.rules.controlflow.padded import pad, unpad
 from whileback.gradient.rules.controlflow.prices import Terms
 from whileback.gradient.rules.controlflow.products import Product, postponed
-from whileback.gradient.rules.controlflow.reasons import note
+from whileback.gradient.rules.controlflow.reasons import tape
 from whileback.gradient.rules.controlflow.reverse import (
     Row,
     State,
@@ -44,9 +44,9 @@ from whileback.graph.cleanup import CHECK, prune
 from whileback.graph.containers import is_sequence
 from whileback.graph.copying import ValueMap, copy_node
 from whileback.graph.moving import put_first, taken_out
-from whileback.graph.origin import MEMORY
 from whileback.graph.scopes import Carry, LoopView, behind_identity, captures, loop_view, walk
 from whileback.graph.shapes import ASSUMED, HALVES
+from whileback.graph.tape import note_tape
 
 __all__ = ["loop"]
 
@@ -137,7 +137,7 @@ class _ReverseLoop:
         plan: Plan | None = self.view.node.meta.get(PLAN)
         if plan is not None:
             undone = [undo.change.carry.input for undo in self.undone]
-            self.view.node.metadata_props[MEMORY] = note(plan.reason, kept, hard, undone)
+            note_tape(self.view.node, tape(plan.reason, kept, hard, undone))
 
     def _stacked(self, kept: list[ir.Value]) -> list[ir.Value]:
         """Return the values of the body that become rows of stacks."""

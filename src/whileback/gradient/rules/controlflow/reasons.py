@@ -8,11 +8,12 @@ import onnx_ir as ir
 
 from whileback.gradient.rules.controlflow.changes import Change
 from whileback.gradient.rules.controlflow.choice import Choice
-from whileback.gradient.rules.controlflow.costs import known_bytes, size_text
+from whileback.gradient.rules.controlflow.costs import known_bytes
 from whileback.gradient.rules.controlflow.prices import Again, Prices
 from whileback.graph.shapes import describe
+from whileback.graph.tape import Row, Tape
 
-__all__ = ["note", "reason"]
+__all__ = ["reason", "tape"]
 
 ANYWAY = "the loop gives it out anyway"
 
@@ -57,13 +58,13 @@ def _is_missing(value: ir.Value, prices: Prices, choice: Choice[ir.Value, Again]
     return prices.makers.get(value) not in choice.again
 
 
-def note(
+def tape(
     strategy: str,
     kept: Mapping[ir.Value, str],
     hard: Collection[ir.Value] = (),
     undone: Collection[ir.Value] = (),
-) -> str:
-    """Return what is said at a loop of what a trip keeps, a line for each value.
+) -> Tape:
+    """Return what is said at a loop of what a trip keeps.
 
     Args:
         strategy: what is done with the loop, and why.
@@ -72,16 +73,17 @@ def note(
         undone: values that are not kept, but carried back.
     """
     sizes = [known_bytes(value) for value, why in kept.items() if why != ANYWAY]
-    total = "" if None in sizes else f" {size_text(sum(filter(None, sizes)))}"
-    lines = [f"{strategy}; a trip keeps{total}:" if kept else f"{strategy}; a trip keeps nothing"]
-    for value, why in kept.items():
-        filled = ", filled up to the largest of any trip" if value in hard else ""
-        lines.append(f"{_line(value)}: {why}{filled}")
-    lines += [f"{_line(v)}: not kept, but copied in every trip of the way back" for v in undone]
-    return "\n".join(lines)
+    rows = [
+        _row(value, f"{why}{', filled up to the largest of any trip' if value in hard else ''}")
+        for value, why in kept.items()
+    ]
+    rows += [
+        _row(value, "not kept, but copied in every trip of the way back", kept=False)
+        for value in undone
+    ]
+    total = None if None in sizes else sum(filter(None, sizes))
+    return Tape(strategy, tuple(rows), total)
 
 
-def _line(value: ir.Value) -> str:
-    size = known_bytes(value)
-    text = f"  {value.name} {describe(value)}"
-    return text if size is None else f"{text}, {size_text(size)}"
+def _row(value: ir.Value, why: str, kept: bool = True) -> Row:
+    return Row(str(value.name), describe(value), why, known_bytes(value), kept)
