@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup demo test test-xla corpus lint bench bench-memory bench-xla bench-training clean xla-table
+.PHONY: setup docs docs-serve demo test test-xla corpus lint bench bench-memory bench-xla bench-training clean xla-table
 
 setup: $(VENV)/ready
 
@@ -32,6 +32,12 @@ corpus: setup
 
 xla-table: setup
 	$(BIN)/python -m tests.engines.xla.table --processes $(WORKERS) --write docs/xla-operators.md
+
+docs: setup
+	$(BIN)/mkdocs build
+
+docs-serve: setup
+	$(BIN)/mkdocs serve
 
 lint: setup
 	$(BIN)/ruff format --check
