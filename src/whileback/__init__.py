@@ -17,7 +17,7 @@
 from importlib.metadata import version
 
 from whileback import training
-from whileback.api import check, names, save, show, vjp
+from whileback.api import check, names, save, vjp
 from whileback.checking.report import Report
 from whileback.derivatives import hessian, hvp, jacobian, jvp
 from whileback.engines import Compiled, compile
@@ -36,7 +36,7 @@ from whileback.formats import load
 from whileback.gradient import not_differentiable, rule
 from whileback.gradient.memory.marking import implicit
 from whileback.gradient.memory.strategies import budget
-from whileback.inspection import diff, profile
+from whileback.inspection import diff, profile, show
 
 # Last, since the function has the name of a subpackage, which an import would bind again.
 from whileback.api import gradient  # isort: skip

@@ -27,10 +27,9 @@ from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.selection import listed
 from whileback.gradient.transform import Quantized
 from whileback.graph.normalize import normalize
-from whileback.graph.printing import to_text
 from whileback.graph.scopes import definitions
 
-__all__ = ["check", "gradient", "names", "save", "show", "vjp"]
+__all__ = ["check", "gradient", "names", "save", "vjp"]
 
 Path = str | PathLike[str]
 AnyModel = Path | onnx.ModelProto | ir.Model
@@ -308,25 +307,6 @@ def save(
         overwrite=overwrite,
         progress=progress,
     )
-
-
-def show(model: AnyModel, *, base_dir: Path | None = None) -> str:
-    """Return a model as readable text, one node a line, bodies indented.
-
-    Every value has its type. A node that belongs to a gradient names the node that it comes from.
-
-    >>> model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
-    ...     square (float x) => (float y) { y = Mul(x, x) }''')
-    >>> print(show(model))
-    square: ai.onnx@21, IR 10
-    inputs
-      x : FLOAT[]
-    outputs
-      y : FLOAT[]
-    nodes
-      y : FLOAT[] = Mul(x, x)
-    """
-    return to_text(opened(model, base_dir))
 
 
 def given_back(result: ir.Model, model: AnyModel) -> onnx.ModelProto | ir.Model:

@@ -1,4 +1,4 @@
-"""The public calls that look at models: what changed from one to another, what takes the time."""
+"""The public calls that look at models: what they are, what changed, what takes the time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from whileback.comparing.difference import Difference
 from whileback.engines.arguments import Port, bind
 from whileback.profiling.measure import measure
 from whileback.profiling.profile import Profile
+from whileback.showing.show import show_model
 
-__all__ = ["diff", "profile"]
+__all__ = ["diff", "profile", "show"]
 
 
 def diff(a: AnyModel, b: AnyModel, *, base_dir: Path | None = None) -> Difference:
@@ -87,3 +88,44 @@ def profile(
     given = bind(str(own.graph.name), signature, signature, inputs or {}, {})
     arguments = random_inputs(own, given, np.random.default_rng(seed))
     return measure(own, arguments, runs=runs, optimization=optimization, threads=threads)
+
+
+def show(
+    model: AnyModel,
+    *,
+    everything: bool = False,
+    node: str | None = None,
+    depth: int | None = None,
+    base_dir: Path | None = None,
+) -> str:
+    """Return a model as text: whole if it fits on a screen, or else what there is to know first.
+
+    That is: inputs, outputs, sizes, operators, which of them belong to gradients, loops and
+    branches, and what the trips of loops keep for gradients. The whole text has one node a line,
+    bodies indented; every value has its type, and a node that belongs to a gradient names the node
+    that it comes from.
+
+    Args:
+        model: in any of the three forms.
+        everything: whether to show the whole text, however long it is.
+        node: the name of a node or a value, of which alone all is shown, and what reads it.
+        depth: how many levels of bodies are shown, 0: the main graph alone; None: all.
+        base_dir: the folder of a ModelProto's external data.
+
+    Raises:
+        ArgumentError: the model has no such node, or arguments exclude each other.
+        FormatError, GraphError, UnsupportedError: the model cannot be read or is not valid.
+
+    >>> import onnx_ir as ir
+    >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     square (float x) => (float y) { y = Mul(x, x) }''')
+    >>> print(show(model))
+    square: ai.onnx@21, IR 10
+    inputs
+      x : FLOAT[]
+    outputs
+      y : FLOAT[]
+    nodes
+      y : FLOAT[] = Mul(x, x)
+    """
+    return show_model(opened(model, base_dir), everything=everything, node=node, depth=depth)

@@ -266,6 +266,16 @@ def test_show(command: Command) -> None:
     result = command("show", "power.onnx.txt")
     assert result == (0, f"{whileback.show('power.onnx.txt')}\n", "")
     assert "    body(i : INT64[], c : BOOL[], v : FLOAT[2]) -> (d, u)\n" in result.out
+    assert command("show", "power.onnx.txt", "--all") == result
+    assert "# 2 nodes\n" in command("show", "power.onnx.txt", "--depth", "0").out
+    assert command("show", "power.onnx.txt", "--node", "u").out.startswith("u: Mul in body of y\n")
+    told = json.loads(command("show", "power.onnx.txt", "--json").out)
+    assert (told["model"], told["name"]) == ("power.onnx.txt", "power")
+    assert command("show", "power.onnx.txt", "--json", "--depth", "1") == (
+        1,
+        "",
+        "error: --json tells what the whole model is; leave --depth out.\n",
+    )
 
 
 def test_rules_lists_every_operator(command: Command) -> None:

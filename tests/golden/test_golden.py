@@ -20,7 +20,7 @@ def gradient_text(name: str) -> str:
     text, of, wrt = MODELS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WhilebackWarning)
-        return show(vjp(parse(text), of, wrt)).rstrip() + "\n"
+        return show(vjp(parse(text), of, wrt), everything=True).rstrip() + "\n"
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -23,6 +23,7 @@ from whileback.formats.json_document import to_json
 from whileback.gradient.catalogue import Coverage, catalogue, find
 from whileback.profiling.flame import to_folded, to_svg
 from whileback.profiling.table import to_table
+from whileback.showing.summary import summarize
 
 __all__ = [
     "check",
@@ -137,9 +138,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """`whileback show`: print the model."""
+    """`whileback show`: print the model, or what there is to know of it first."""
+    if arguments.json and arguments.depth is not None:
+        raise ArgumentError("--json tells what the whole model is; leave --depth out.")
     with Progress(f"reading {arguments.model}"):
-        text = whileback.show(_opened(arguments))
+        model = _opened(arguments)
+        if arguments.json:
+            text = to_json({"model": arguments.model, **summarize(model).to_dict()})
+        else:
+            text = whileback.show(
+                model, everything=arguments.all, node=arguments.node, depth=arguments.depth
+            )
     print(text)
     return 0
 

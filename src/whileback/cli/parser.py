@@ -165,9 +165,16 @@ def _add_run(subparsers: _Subparsers[_Parser]) -> None:
 
 
 def _add_show(subparsers: _Subparsers[_Parser]) -> None:
-    text = "print a model as readable text"
+    text = "print what a model is: all of it if it fits on a screen, or else one screen of it"
     parser = subparsers.add_parser("show", help=text, description=_sentence(text))
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    parts = parser.add_mutually_exclusive_group()
+    parts.add_argument("--all", action="store_true", help="print every node, each on a line")
+    parts.add_argument("--node", metavar="NAME", help="print one node or value, and what reads it")
+    parts.add_argument("--json", action="store_true", help="print what the model is as JSON")
+    parser.add_argument(
+        "--depth", type=int, metavar="N", help="print bodies down to this depth (0: none)"
+    )
     _add_net_options(parser)
     parser.set_defaults(command=commands.show)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,18 @@ from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
 from whileback.graph.shapes import describe
 from whileback.graph.tape import tape_of
 
-__all__ = ["attribute_text", "dump", "node_text", "tensor_text", "to_text"]
+__all__ = [
+    "attribute_text",
+    "dump",
+    "graphs_of",
+    "node_lines",
+    "node_text",
+    "opset_texts",
+    "tensor_text",
+    "to_lines",
+    "to_text",
+    "value_text",
+]
 
 # Constants and attributes of at most so many elements are printed, longer ones are summarised.
 _SHORT = 8
@@ -33,21 +44,42 @@ def to_text(model: ir.Model) -> str:
     Below a loop stands what is kept of it for its gradient, and why.
     External data is not read.
     """
+    return "\n".join(to_lines(model))
+
+
+def to_lines(model: ir.Model, depth: int | None = None) -> Iterator[str]:
+    """Yield the lines of the text; of bodies that are nested deeper, only how many nodes they have.
+
+    Args:
+        model: any model.
+        depth: how many levels of bodies are shown, 0: the main graph alone; None: all.
+    """
     graph = model.graph
-    opsets = ", ".join(
-        f"{'ai.onnx' if domain in STANDARD_DOMAINS else domain}@{version}"
-        for domain, version in model.opset_imports.items()
-    )
-    lines = [f"{graph.name or 'model'}: {opsets}, IR {model.ir_version}"]
-    lines += _section("inputs", map(_input, graph.inputs))
-    lines += _section("outputs", map(_typed, graph.outputs))
-    lines += _section("initializers", _initializers(graph))
+    yield f"{graph.name or 'model'}: {', '.join(opset_texts(model))}, IR {model.ir_version}"
+    yield from _section("inputs", map(value_text, graph.inputs))
+    yield from _section("outputs", map(_typed, graph.outputs))
+    yield from _section("initializers", _initializers(graph))
     named = _origins(graph)
-    lines += _section("nodes", _nodes(graph, named))
+    yield from _section("nodes", _nodes(graph, named, depth))
     for function in model.functions.values():
         operator = f"{function.domain}::{function.name}"
-        lines += _section(f"function {operator}{_signature(function)}", _nodes(function, named))
-    return "\n".join(lines)
+        title = f"function {operator}{_signature(function)}"
+        yield from _section(title, _nodes(function, named, depth))
+
+
+def opset_texts(model: ir.Model) -> list[str]:
+    """Return the opsets of a model, such as `ai.onnx@21`."""
+    return [
+        f"{'ai.onnx' if domain in STANDARD_DOMAINS else domain}@{version}"
+        for domain, version in model.opset_imports.items()
+    ]
+
+
+def value_text(value: ir.Value) -> str:
+    """Return a value's name and type, and what it holds if that is constant."""
+    if value.const_value is None:
+        return _typed(value)
+    return f"{_typed(value)} = {tensor_text(value.const_value)}"
 
 
 def dump(model: ir.Model, step: str) -> None:
@@ -79,9 +111,11 @@ def node_text(node: ir.Node) -> str:
     return f"{results} = {_operator(node)}({_arguments(node)})"
 
 
-def _section(title: str, lines: Iterable[str]) -> list[str]:
-    indented = [f"  {line}" for line in lines]
-    return [title, *indented] if indented else []
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    for place, line in enumerate(lines):
+        if not place:
+            yield title
+        yield f"  {line}"
 
 
 def _origins(graph: ir.Graph) -> set[str]:
@@ -94,38 +128,51 @@ def _typed(value: ir.Value) -> str:
     return f"{value.name} : {describe(value)}" if known else str(value.name)
 
 
-def _input(value: ir.Value) -> str:
-    if value.const_value is None:
-        return _typed(value)
-    return f"{_typed(value)} = {tensor_text(value.const_value)}"
-
-
 def _initializers(graph: ir.Graph) -> Iterator[str]:
     for value in graph.initializers.values():
         if not value.is_graph_input() and not _is_inline(value):
-            yield _input(value)
+            yield value_text(value)
 
 
-def _nodes(graph: ir.Graph | ir.Function, named: set[str]) -> Iterator[str]:
+def _nodes(
+    graph: ir.Graph | ir.Function, named: Collection[str], depth: int | None = None
+) -> Iterator[str]:
     for node in graph:
-        if is_standard(node, "Constant") and _is_inline(node.outputs[0]):
-            continue
-        results = ", ".join(_typed(value) for value in node.outputs if value.name)
-        yield f"{results} = {_operator(node)}({_arguments(node)}){_comment(node, named)}"
-        if (tape := tape_of(node)) is not None:
-            yield from (f"  # {line}" for line in tape.lines())
-        for attribute in node.attributes.values():
-            for inner in _graphs(attribute):
-                yield f"  {attribute.name}{_signature(inner)}"
-                for line in (*_initializers(inner), *_nodes(inner, named)):
-                    yield f"    {line}"
+        if not (is_standard(node, "Constant") and _is_inline(node.outputs[0])):
+            yield from node_lines(node, named, depth)
+
+
+def node_lines(
+    node: ir.Node, named: Collection[str] = (), depth: int | None = None
+) -> Iterator[str]:
+    """Yield the lines of a node: itself, what is kept of it, and its bodies.
+
+    Args:
+        node: any node.
+        named: the names of the nodes that others come from, which are shown.
+        depth: how many levels of bodies are shown, all if None.
+    """
+    results = ", ".join(_typed(value) for value in node.outputs if value.name)
+    yield f"{results} = {_operator(node)}({_arguments(node)}){_comment(node, named)}"
+    if (tape := tape_of(node)) is not None:
+        yield from (f"  # {line}" for line in tape.lines())
+    inside = None if depth is None else depth - 1
+    for attribute in node.attributes.values():
+        for inner in graphs_of(attribute):
+            title = f"  {attribute.name}{_signature(inner)}"
+            if depth == 0:
+                yield f"{title}  # {len(inner)} nodes"
+                continue
+            yield title
+            for line in (*_initializers(inner), *_nodes(inner, named, inside)):
+                yield f"    {line}"
 
 
 def _operator(node: ir.Node) -> str:
     return node.op_type if node.domain in STANDARD_DOMAINS else f"{node.domain}::{node.op_type}"
 
 
-def _comment(node: ir.Node, named: set[str]) -> str:
+def _comment(node: ir.Node, named: Collection[str]) -> str:
     origin = node.metadata_props.get(ORIGIN)
     if origin is not None:
         return f"  # from {origin}"
@@ -141,12 +188,13 @@ def _arguments(node: ir.Node) -> str:
     attributes = [
         f"{attribute.name}={attribute_text(attribute)}"
         for attribute in node.attributes.values()
-        if not _graphs(attribute)
+        if not graphs_of(attribute)
     ]
     return ", ".join([*map(_read, node.inputs), *attributes])
 
 
-def _graphs(attribute: ir.Attr) -> list[ir.Graph]:
+def graphs_of(attribute: ir.Attr) -> list[ir.Graph]:
+    """Return the bodies or branches that an attribute holds."""
     if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
         return [attribute.as_graph()]
     if attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():

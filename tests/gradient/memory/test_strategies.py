@@ -29,7 +29,9 @@ RESULT = "computing it again would need v"
 
 def notes(text: str, memory: Any = None) -> str:
     """Return what the text of a gradient says about the memory of its loops."""
-    lines = map(str.strip, show(vjp(parse(text), "y", "x", memory=memory)).splitlines())
+    lines = map(
+        str.strip, show(vjp(parse(text), "y", "x", memory=memory), everything=True).splitlines()
+    )
     return "\n".join(line for line in lines if line.startswith("# ")) + "\n"
 
 

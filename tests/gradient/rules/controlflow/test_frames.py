@@ -27,7 +27,7 @@ def loop(body: str, size: str = "4", captured: str = "") -> str:
 
 def kept(text: str, memory: Any = None) -> list[str]:
     """Return what is said of the values that a trip keeps of the outermost loop."""
-    lines = show(vjp(parse(text), "y", "x", memory=memory)).splitlines()
+    lines = show(vjp(parse(text), "y", "x", memory=memory), everything=True).splitlines()
     return [line.removeprefix("    #   ") for line in lines if line.startswith("    #   ")]
 
 
@@ -188,7 +188,7 @@ def test_strings_have_no_size() -> None:
         w = Sin(p)
       }>
     }"""
-    lines = show(vjp(parse(text), "y", "x")).splitlines()
+    lines = show(vjp(parse(text), "y", "x"), everything=True).splitlines()
     assert (
         "    # keep: the sizes in its body are known only when it runs; a trip keeps 8 B:" in lines
     )
@@ -197,7 +197,9 @@ def test_strings_have_no_size() -> None:
 def test_all_that_is_kept_is_said() -> None:
     body = """r = RandomNormal<shape = [1, 256]>()
     h = MatMul(v, A) s = Sin(h) q = Mul(s, r) w = Mul(q, v)"""
-    lines = show(vjp(parse(loop(body, "1,256", ", float[256,256] A")), "y", "x")).splitlines()
+    lines = show(
+        vjp(parse(loop(body, "1,256", ", float[256,256] A")), "y", "x"), everything=True
+    ).splitlines()
     said = [line.strip() for line in lines if line.strip().startswith("#")]
     assert said == [
         "# keep: the number of trips is known only when it runs; a trip keeps 3.0 KB:",

@@ -132,7 +132,7 @@ def test_the_form_of_the_gradient() -> None:
     assert solver.limit.const_value.numpy() == 7
     assert all(node.op_type != "Scan" for node in walk(model.graph))
     note = "# implicit, as asked for: differentiated where 'z' stays; a trip keeps nothing"
-    assert note in map(str.strip, show(model).splitlines())
+    assert note in map(str.strip, show(model, everything=True).splitlines())
 
 
 @pytest.mark.parametrize(("tolerance", "trips"), [(1e-2, 1000), (1e-6, 1000), (0.0, 3)])
