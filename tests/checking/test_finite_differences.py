@@ -76,6 +76,16 @@ def test_kinks_close_by_are_not_taken_for_rounding():
     assert size_of_terms(function, 1.0) < 10
 
 
+def test_curvature_is_not_taken_for_rounding():
+    def function(t):
+        return 1.0 + math.sin(2000 * t)
+
+    size = size_of_terms(function, 1.0)
+    assert size < 1e4
+    got = derivative(function, size=size)
+    assert abs(got.value - 2000) <= 2 * got.error < 1e-3
+
+
 @pytest.mark.parametrize(
     ("function", "want"),
     [

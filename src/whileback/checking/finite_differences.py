@@ -82,13 +82,22 @@ def _tangent(function: Callable[[float], float], middle: float) -> float:
 def size_of_terms(function: Callable[[float], float], middle: float) -> float:
     """Return the size of what the function adds up, as the rounding of its values shows it.
 
-    `1 - sigmoid(x)` may be tiny, and its last digit is that of 1. Over a few steps of 5e-6 a smooth
+    `1 - sigmoid(x)` may be tiny, and its last digit is that of 1. Over a few small steps a smooth
     function is as good as a parabola; what most of its values are off one is rounding, what a few
-    are off may be a kink.
+    are off may be a kink. What finer steps make smaller is no rounding: the function is curved.
     """
-    values = np.array([function(k * 5e-6) if k else middle for k in range(-8, 9)])
+    size = math.inf
+    for step in (5e-6, 5e-7, 5e-8):
+        size = min(size, _off_a_parabola(function, middle, step) / _EPS)
+        if size <= 100 * abs(middle):
+            break
+    return size
+
+
+def _off_a_parabola(function: Callable[[float], float], middle: float, step: float) -> float:
+    values = np.array([function(k * step) if k else middle for k in range(-8, 9)])
     off = np.abs(np.diff(values, 3)) / 2
-    return float(3 * np.median(off)) / _EPS if np.all(np.isfinite(off)) else 0.0
+    return float(3 * np.median(off)) if np.all(np.isfinite(off)) else 0.0
 
 
 def _at(function: Callable[[float], float], middle: float, step: float, size: float) -> Derivative:

@@ -277,6 +277,20 @@ def test_a_run_ahead_that_would_draw_is_refused_by_name() -> None:
     )
 
 
+def test_a_scan_keeps_the_shape_of_what_it_carries_and_stacks() -> None:
+    """Nothing but that operator's own rule tells so here: the sizes are known when it runs."""
+    text = """(double[N] s, double[T] x, int64[1] size) => (double[M] e, double[T,K] y) {
+      e, y = Scan<num_scan_inputs = 1, body = b (double[P] v, double r) => (double[Q] w, double[R] z) {
+        u = Mul(v, v)
+        t = Mul(u, r)
+        w = Reshape(t, size)
+        z = Reshape(u, size)
+      }>(s, x)
+    }"""
+    inputs = {"size": [2], "s": X[:2], "x": [0.5, 1.5, -1.25]}
+    assert_gradient(text, ["e", "y"], ["s", "x"], inputs, second_order=True)
+
+
 def test_a_run_ahead_leaves_out_what_it_need_not_draw() -> None:
     text = """(int64 M, float[2] x) => (float[K] y, float z) {
       zero = Constant<value = float {0}>()

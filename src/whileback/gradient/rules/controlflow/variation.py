@@ -55,6 +55,7 @@ class _Variation:
     def __init__(self, view: LoopView, drawn: Collection[ir.Value]) -> None:
         self.drawn = drawn
         self.symbols = _outer_symbols(view)
+        self.held = _held(view)
         self.values = {c.input for c in view.carries} | {s.row for s in view.scan_inputs}
         if view.trip is not None:
             self.values.add(view.trip)
@@ -70,6 +71,8 @@ class _Variation:
             self.shapes |= changed
 
     def _changes(self, carry: Carry) -> bool:
+        if carry.output in self.held:
+            return False
         before, after = carry.input.shape, carry.output.shape
         if not isinstance(carry.initial.type, ir.TensorType):
             return True
@@ -89,7 +92,9 @@ class _Variation:
         if values_vary:
             self.values.update(node.outputs)
         for output in node.outputs:
-            if not self._is_fixed(output) and (shapes_vary or self._reshapes(node, output)):
+            if output in self.held or self._is_fixed(output):
+                continue
+            if shapes_vary or self._reshapes(node, output):
                 self.shapes.add(output)
 
     def _is_fixed(self, value: ir.Value) -> bool:
@@ -117,6 +122,13 @@ class _Variation:
         if output in self.drawn and view.limit not in self.values and runs_to_the_limit(view):
             return False
         return not view.scan_inputs
+
+
+def _held(view: LoopView) -> set[ir.Value]:
+    """Return what has one shape in all trips, since a `Scan` may not change that of its results."""
+    if not is_standard(view.node, "Scan"):
+        return set()
+    return {carry.output for carry in view.carries} | {scan.row for scan in view.scan_outputs}
 
 
 def _outer_symbols(view: LoopView) -> set[str]:
