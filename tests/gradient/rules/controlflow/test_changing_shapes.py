@@ -280,7 +280,8 @@ def test_a_run_ahead_that_would_draw_is_refused_by_name() -> None:
 def test_a_scan_keeps_the_shape_of_what_it_carries_and_stacks() -> None:
     """Nothing but that operator's own rule tells so here: the sizes are known when it runs."""
     text = """(double[N] s, double[T] x, int64[1] size) => (double[M] e, double[T,K] y) {
-      e, y = Scan<num_scan_inputs = 1, body = b (double[P] v, double r) => (double[Q] w, double[R] z) {
+      e, y = Scan<num_scan_inputs = 1, body = b (double[P] v, double r)
+                                             => (double[Q] w, double[R] z) {
         u = Mul(v, v)
         t = Mul(u, r)
         w = Reshape(t, size)
