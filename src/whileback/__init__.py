@@ -36,7 +36,7 @@ from whileback.formats import load
 from whileback.gradient import not_differentiable, rule
 from whileback.gradient.memory.marking import implicit
 from whileback.gradient.memory.strategies import budget
-from whileback.inspection import diff, profile, show
+from whileback.inspection import diff, profile, show, to_html
 
 # Last, since the function has the name of a subpackage, which an import would bind again.
 from whileback.api import gradient  # isort: skip
@@ -73,6 +73,7 @@ __all__ = [
     "rule",
     "save",
     "show",
+    "to_html",
     "training",
     "vjp",
 ]

@@ -12,11 +12,14 @@ from whileback.checking.inputs import random_inputs
 from whileback.comparing.compare import compare
 from whileback.comparing.difference import Difference
 from whileback.engines.arguments import Port, bind
+from whileback.page.inference import typed
+from whileback.page.reading import read
+from whileback.page.writing import write
 from whileback.profiling.measure import measure
 from whileback.profiling.profile import Profile
 from whileback.showing.show import show_model
 
-__all__ = ["diff", "profile", "show"]
+__all__ = ["diff", "profile", "show", "to_html"]
 
 
 def diff(a: AnyModel, b: AnyModel, *, base_dir: Path | None = None) -> Difference:
@@ -129,3 +132,27 @@ def show(
       y : FLOAT[] = Mul(x, x)
     """
     return show_model(opened(model, base_dir), everything=everything, node=node, depth=depth)
+
+
+def to_html(model: AnyModel, *, base_dir: Path | None = None) -> str:
+    """Return a page that shows a model in a browser: one file, which loads and sends nothing.
+
+    The graph is drawn, bodies and functions to be unfolded; nodes of a gradient stand beside the
+    model's own, each linked with the one that it comes from, and loops tell what their trips keep
+    for the gradient. Types, attributes and small constants are in the page, other weights are not.
+
+    Args:
+        model: in any of the three forms.
+        base_dir: the folder of a ModelProto's external data, which is not read.
+
+    Raises:
+        FormatError, GraphError, UnsupportedError: the model cannot be read or is not valid.
+
+    >>> import onnx_ir as ir, whileback
+    >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["" : 21]>
+    ...     f (float[2] x) => (float[2] y) { y = Neg(x) }''')
+    >>> page = whileback.to_html(whileback.gradient(model, of="y", wrt="x", reduce="sum"))
+    >>> page[:15], "y_grad" in page
+    ('<!doctype html>', False)
+    """
+    return write(read(typed(opened(model, base_dir))))

@@ -138,7 +138,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """`whileback show`: print the model, or what there is to know of it first."""
+    """`whileback show`: print the model, or what there is to know of it first, or draw it."""
+    if arguments.html:
+        return _draw(arguments)
     if arguments.json and arguments.depth is not None:
         raise ArgumentError("--json tells what the whole model is; leave --depth out.")
     with Progress(f"reading {arguments.model}"):
@@ -150,6 +152,16 @@ def show(arguments: argparse.Namespace) -> int:
                 model, everything=arguments.all, node=arguments.node, depth=arguments.depth
             )
     print(text)
+    return 0
+
+
+def _draw(arguments: argparse.Namespace) -> int:
+    if arguments.depth is not None:
+        raise ArgumentError("Bodies are unfolded in the page of --html; leave --depth out.")
+    _require_free(arguments.html, arguments.force)
+    with Progress(f"drawing {arguments.model}"):
+        text = whileback.to_html(_opened(arguments))
+    write_file(Path(arguments.html), text.encode())
     return 0
 
 

@@ -172,6 +172,8 @@ def _add_show(subparsers: _Subparsers[_Parser]) -> None:
     parts.add_argument("--all", action="store_true", help="print every node, each on a line")
     parts.add_argument("--node", metavar="NAME", help="print one node or value, and what reads it")
     parts.add_argument("--json", action="store_true", help="print what the model is as JSON")
+    parts.add_argument("--html", metavar="FILE", help="draw it in a page for a browser instead")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     parser.add_argument(
         "--depth", type=int, metavar="N", help="print bodies down to this depth (0: none)"
     )

@@ -1,0 +1,187 @@
+"""Makes the document of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx_ir as ir
+
+from whileback.graph.origin import ORIGIN, is_new
+from whileback.graph.printing import attribute_text, tensor_text
+from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, operands, subgraphs
+from whileback.graph.shapes import describe
+from whileback.graph.tape import tape_of
+from whileback.page.document import Change, Document, Graph, Lane, Node, Value
+from whileback.page.lanes import arrange, runs_upward
+
+__all__ = ["read"]
+
+AnyGraph = ir.Graph | ir.Function
+# Longer texts of a model are cut: of an attribute, and of documentation.
+_TEXT, _DOC = 300, 4000
+
+
+def read(model: ir.Model, changes: Mapping[ir.Node, Change] | None = None) -> Document:
+    """Return what a page shows of a model; `changes` are those of its nodes.
+
+    External data is not read, and of weights that are no small constants nothing goes into the
+    document but what they are like.
+    """
+    return _Reader(model, changes or {}).document()
+
+
+class _Reader:
+    """Numbers the graphs, nodes and values of a model."""
+
+    def __init__(self, model: ir.Model, changes: Mapping[ir.Node, Change]) -> None:
+        self._model = model
+        self._changes = changes
+        main: list[AnyGraph] = [model.graph, *model.functions.values()]
+        self._graphs: dict[AnyGraph, int] = {graph: place for place, graph in enumerate(main)}
+        self._numbers: dict[ir.Node, int] = {}
+        for graph in main:
+            self._number(graph)
+        self._names: dict[str | None, int] = {}
+        for node, number in self._numbers.items():
+            if not is_new(node):
+                self._names.setdefault(node.name, number)
+        self._functions = {key: place for place, key in enumerate(model.functions, 1)}
+        self._places: dict[ir.Value, int] = {}
+        self._values: list[Value] = []
+        # Values that are computed of gradients, or are such.
+        self._late: set[ir.Value] = set()
+
+    def _number(self, graph: AnyGraph) -> None:
+        for node in _drawn(graph):
+            self._numbers[node] = len(self._numbers)
+            for inner in subgraphs(node):
+                self._graphs[inner] = len(self._graphs)
+                self._number(inner)
+
+    def document(self) -> Document:
+        """Return the document."""
+        nodes = {number: self._node(node) for node, number in self._numbers.items()}
+        titles: dict[AnyGraph, str] = {self._model.graph: self._model.graph.name or "model"}
+        for key, function in self._model.functions.items():
+            titles[function] = "::".join(filter(None, key))
+        for node in self._numbers:
+            titles |= {inner: title for title, inner in _bodies(node)}
+        graphs = tuple(self._graph(graph, titles[graph], nodes) for graph in self._graphs)
+        return Document(
+            name=titles[self._model.graph],
+            facts=_facts(self._model),
+            values=tuple(self._values),
+            nodes=tuple(nodes.values()),
+            graphs=graphs,
+            doc=_clipped(self._model.doc_string or self._model.graph.doc_string, _DOC),
+        )
+
+    def _graph(self, graph: AnyGraph, title: str, nodes: Mapping[int, Node]) -> Graph:
+        numbers = [self._numbers[node] for node in _drawn(graph)]
+        late = [number for number in numbers if nodes[number].lane == "gradient"]
+        return Graph(
+            title=title,
+            inputs=tuple(map(self._value, graph.inputs)),
+            outputs=tuple(map(self._value, graph.outputs)),
+            lanes=arrange(numbers, nodes),
+            upward=runs_upward(late, nodes),
+            doc=_clipped(graph.doc_string, _DOC),
+        )
+
+    def _node(self, node: ir.Node) -> Node:
+        called = self._functions.get(node.op_identifier())
+        bodies = tuple(self._graphs[inner] for inner in subgraphs(node))
+        origin = node.metadata_props.get(ORIGIN, "")
+        return Node(
+            name=node.name or "",
+            operator=_operator(node),
+            inputs=tuple(None if v is None else self._value(v) for v in node.inputs),
+            outputs=tuple(map(self._value, node.outputs)),
+            lane=self._lane(node),
+            attributes={
+                attribute.name: _clipped(attribute_text(attribute), _TEXT)
+                for attribute in node.attributes.values()
+                if not _holds_graphs(attribute)
+            },
+            bodies=bodies if called is None else (called,),
+            source=self._names.get(origin) if origin else None,
+            origin=_clipped(origin, _TEXT),
+            doc=_clipped(node.doc_string, _DOC),
+            tape=tape_of(node),
+            change=self._changes.get(node),
+        )
+
+    def _lane(self, node: ir.Node) -> Lane:
+        if is_new(node):
+            self._late.update(node.outputs)
+            return "gradient"
+        if self._late.isdisjoint(filter(None, operands(node))):
+            return "forward"
+        self._late.update(node.outputs)
+        return "update"
+
+    def _value(self, value: ir.Value) -> int:
+        """Return the number of a value."""
+        if value not in self._places:
+            self._places[value] = len(self._values)
+            known = value.type is not None or value.shape is not None
+            self._values.append(
+                Value(value.name or "", describe(value) if known else "", _constant(value))
+            )
+        return self._places[value]
+
+
+def _drawn(graph: AnyGraph) -> Iterator[ir.Node]:
+    """Yield the nodes but for constants, which are shown where they are read."""
+    return (node for node in graph if not _is_constant(node))
+
+
+def _is_constant(node: ir.Node) -> bool:
+    if not is_standard(node, "Constant"):
+        return False
+    return ir.convenience.get_const_tensor(node.outputs[0]) is not None
+
+
+def _constant(value: ir.Value) -> str:
+    """Return what is known of the elements of a weight or constant."""
+    producer = value.producer()
+    if producer is None and not value.is_initializer():
+        return ""
+    if producer is not None and not _is_constant(producer):
+        return ""
+    tensor = ir.convenience.get_const_tensor(value)
+    return "" if tensor is None else _clipped(tensor_text(tensor), _TEXT)
+
+
+def _bodies(node: ir.Node) -> Iterator[tuple[str, ir.Graph]]:
+    """Yield the graphs of a node and the attributes that hold them."""
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.name, attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            for place, graph in enumerate(attribute.as_graphs()):
+                yield f"{attribute.name}[{place}]", graph
+
+
+def _holds_graphs(attribute: ir.Attr) -> bool:
+    return attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def _operator(node: ir.Node) -> str:
+    return node.op_type if node.domain in STANDARD_DOMAINS else f"{node.domain}::{node.op_type}"
+
+
+def _facts(model: ir.Model) -> dict[str, str]:
+    """Return what is told of a model as a whole."""
+    opsets = (
+        f"{'ai.onnx' if domain in STANDARD_DOMAINS else domain}@{version}"
+        for domain, version in model.opset_imports.items()
+    )
+    made = " ".join(filter(None, (model.producer_name, model.producer_version)))
+    facts = {"opset": ", ".join(opsets), "IR version": str(model.ir_version), "made by": made}
+    return {name: _clipped(text, _TEXT) for name, text in facts.items() if text}
+
+
+def _clipped(text: str | None, length: int) -> str:
+    text = text or ""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
