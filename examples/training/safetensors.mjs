@@ -1,9 +1,6 @@
 // Files of tensors: a JSON header that tells where each one is, then their bytes.
 // https://github.com/huggingface/safetensors
 
-import { readFileSync, writeFileSync } from "node:fs";
-import { Tensor } from "onnxruntime-node";
-
 // By safetensors' name of a type, ONNX Runtime's name of it, and the array that holds it.
 const TYPES = {
   F64: ["float64", Float64Array],
@@ -16,10 +13,10 @@ const TYPES = {
 };
 const NAMES = Object.fromEntries(Object.entries(TYPES).map(([name, [type]]) => [type, name]));
 
-export function read(path) {
-  const file = readFileSync(path);
-  const start = 8 + Number(file.readBigUInt64LE());
-  const { __metadata__, ...header } = JSON.parse(file.subarray(8, start).toString());
+// Returns the tensors of a file, by name, as instances of a class of ONNX Runtime's.
+export function parse(file, Tensor) {
+  const start = 8 + Number(new DataView(file.buffer, file.byteOffset).getBigUint64(0, true));
+  const { __metadata__, ...header } = JSON.parse(new TextDecoder().decode(file.subarray(8, start)));
   const tensors = {};
   for (const [name, { dtype, shape, data_offsets: [from, to] }] of Object.entries(header)) {
     const [type, Kind] = TYPES[dtype];
@@ -30,17 +27,18 @@ export function read(path) {
   return tensors;
 }
 
-export function write(path, tensors) {
+// Returns the parts of a file that holds some tensors: bytes, to be written one after the other.
+export function format(tensors) {
   const header = {}, parts = [];
   let end = 0;
   for (const [name, { type, dims, data }] of Object.entries(tensors)) {
-    parts.push(Buffer.from(data.buffer, data.byteOffset, data.byteLength));
+    parts.push(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     const from = end;
     end += data.byteLength;
     header[name] = { dtype: NAMES[type], shape: dims, data_offsets: [from, end] };
   }
-  const text = Buffer.from(JSON.stringify(header));
-  const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(text.length));
-  writeFileSync(path, Buffer.concat([length, text, ...parts]));
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const length = new Uint8Array(8);
+  new DataView(length.buffer).setBigUint64(0, BigInt(text.length), true);
+  return [length, text, ...parts];
 }

@@ -5,42 +5,32 @@
 // The data holds one tensor of examples for each input of role "batch". Prints the loss before each
 // step, and writes parameters and statistics as they are in the end.
 
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { InferenceSession, Tensor } from "onnxruntime-node";
-import { read, write } from "./safetensors.mjs";
+import * as runtime from "onnxruntime-node";
+import { format, parse } from "./safetensors.mjs";
+import { Training } from "./training.mjs";
 
 const [folder, data, steps, size, rate, trained] = process.argv.slice(2);
-const said = JSON.parse(readFileSync(join(folder, "interface.json")));
-const session = await InferenceSession.create(join(folder, said.step.file));
-const inputs = (...roles) => said.step.inputs.filter(({ role }) => roles.includes(role));
+const training = await Training.open(runtime, (name) => readFileSync(join(folder, name)));
 
-const examples = read(data);
-const sizes = inputs("batch").map(({ name }) => examples[name].dims[0]);
+const examples = parse(readFileSync(data), runtime.Tensor);
+const names = training.inputs("batch");
+const sizes = names.map((name) => examples[name].dims[0]);
 // A number without axes is the same for all examples.
 const count = Math.min(...sizes.filter((size) => size !== undefined));
-let kept = read(join(folder, said.checkpoint.file));
 
 for (let step = 0; step < Number(steps); step++) {
   const start = (step * Number(size)) % count;
-  const feeds = { ...kept };
-  for (const { name } of inputs("batch"))
-    feeds[name] = rows(examples[name], start, Math.min(start + Number(size), count));
-  for (const { name } of inputs("learning_rate"))
-    feeds[name] = new Tensor("float32", [Number(rate)], []);
-  const results = await session.run(feeds);
-  console.log(results[said.loss].data[0]);
-  kept = Object.fromEntries(
-    said.step.inputs.filter(({ next }) => next).map(({ name, next }) => [name, results[next]]),
-  );
+  const end = Math.min(start + Number(size), count);
+  const batch = Object.fromEntries(names.map((name) => [name, rows(examples[name], start, end)]));
+  console.log(await training.step(batch, Number(rate)));
 }
-write(trained, Object.fromEntries(
-  inputs("parameter", "statistic").map(({ name }) => [name, kept[name]]),
-));
+writeFileSync(trained, Buffer.concat(format(training.trained())));
 
 function rows(tensor, from, to) {
   if (tensor.dims.length === 0) return tensor;
   const { type, data, dims: [, ...dims] } = tensor;
   const length = dims.reduce((product, size) => product * size, 1);
-  return new Tensor(type, data.slice(from * length, to * length), [to - from, ...dims]);
+  return new runtime.Tensor(type, data.slice(from * length, to * length), [to - from, ...dims]);
 }
