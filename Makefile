@@ -4,8 +4,9 @@ PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+PORT ?= 8000
 
-.PHONY: setup docs docs-serve demo test test-xla corpus lint bench bench-memory bench-xla bench-training clean xla-table
+.PHONY: setup docs docs-serve demo web-demo javascript test test-xla corpus lint bench bench-memory bench-xla bench-training clean xla-table
 
 setup: $(VENV)/ready
 
@@ -20,6 +21,25 @@ $(VENV)/ready: pyproject.toml
 demo: setup
 	$(BIN)/python examples/silero_vad.py
 	$(BIN)/python examples/newton.py
+
+web-demo: setup web/node_modules/ready
+	$(BIN)/python web/build.py build/web
+	$(BIN)/python web/serve.py build/web $(PORT)
+
+# What the pages and programs in JavaScript need; tests of these are skipped without it.
+javascript: web/node_modules/ready examples/training/node_modules/ready
+
+NPM := npm --no-audit --no-fund --loglevel=error --ignore-scripts
+
+web/node_modules/ready: web/package.json web/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is needed, and was not found: install Node.js"; exit 1; }
+	cd web && $(NPM) ci
+	touch $@
+
+examples/training/node_modules/ready: examples/training/package.json
+	@command -v npm >/dev/null || { echo "npm is needed, and was not found: install Node.js"; exit 1; }
+	cd examples/training && $(NPM) install
+	touch $@
 
 test: setup
 	$(BIN)/pytest --numprocesses $(WORKERS)
@@ -63,4 +83,4 @@ bench-training: setup
 	$(BIN)/python benchmarks/adapting.py
 
 clean:
-	rm -rf $(VENV) build dist .downloads demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build dist web/node_modules examples/training/node_modules .downloads demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,235 @@
+"""The page that differentiates and trains in a browser: what it shows is what Python gets."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+from safetensors.numpy import load_file
+from tests.browser import PHONE
+from tests.web.conftest import WEB
+
+# What the page asks its models for, on a page where nothing moves by itself.
+LOOK = """async (settings) => {
+    const { runtime } = await import("./runtime.js");
+    const { Throw } = await import("./throw.js");
+    const model = await Throw.open(await runtime());
+    const looks = [];
+    for (const each of settings) {
+        model.velocity = each.velocity;
+        looks.push({ ...await model.look(each), differences: await model.differences(each) });
+    }
+    return looks;
+}"""
+TRAIN = """async ([steps, trips, rate]) => {
+    const { runtime } = await import("./runtime.js");
+    const { Spirals } = await import("./spirals.js");
+    const model = await Spirals.open(await runtime());
+    for (let step = 0; step < steps; step++) await model.step(trips, rate);
+    return { losses: model.losses, plane: await model.plane(8, trips) };
+}"""
+SETTINGS = [
+    {"velocity": [6, 7], "wind": -2, "bounces": 1, "target": 22},
+    {"velocity": [6, 7], "wind": 8, "bounces": 0, "target": 4},
+    {"velocity": [3, 9], "wind": -10, "bounces": 4, "target": 15},
+    {"velocity": [-2, -1], "wind": 0, "bounces": 2, "target": 10},
+]
+
+
+@pytest.fixture
+def still(page: Page, address: str) -> Page:
+    """Return the page as those see it who want nothing to move by itself."""
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(address)
+    ready(page)
+    return page
+
+
+def ready(page: Page) -> None:
+    for part in ("throw", "spirals"):
+        expect(page.locator(f"#{part}")).not_to_have_attribute("aria-busy", "true", timeout=20_000)
+
+
+def part(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name)
+
+
+def number(part: Locator, name: str) -> float:
+    text = part.locator(f"[data-shows={name}]").inner_text().replace("−", "-")
+    return float(re.sub(r"[^-0-9.e]", "", text))
+
+
+def shows(part: Locator, name: str, pattern: str, timeout: int = 20_000) -> None:
+    expect(part.locator(f"[data-shows={name}]")).to_have_text(re.compile(pattern), timeout=timeout)
+
+
+class InPython:
+    """A file of the page, on ONNX Runtime in Python."""
+
+    def __init__(self, path: Path) -> None:
+        self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def __call__(self, feeds: dict[str, Any]) -> dict[str, np.ndarray]:
+        names = [value.name for value in self.session.get_outputs()]
+        return dict(zip(names, self.session.run(names, feeds), strict=True))
+
+
+def thrown(folder: Path, **settings: Any) -> dict[str, np.ndarray]:
+    feeds = {name: np.array(value, np.float32) for name, value in settings.items()}
+    feeds["bounces"] = np.array(settings["bounces"])
+    return InPython(folder / "models" / "throw.grad.onnx")(feeds)
+
+
+def losses(folder: Path, steps: int, trips: int, rate: float) -> tuple[list[float], np.ndarray]:
+    """Return the loss before each step, and scores of a grid of 8 × 8 after the last."""
+    models = folder / "models"
+    said = json.loads((models / "spirals" / "interface.json").read_text())
+    kept = load_file(models / "spirals" / said["checkpoint"]["file"])
+    points = load_file(models / "points.safetensors")
+    step = InPython(models / "spirals" / said["step"]["file"])
+    feeds = {"point": points["point"], "label": points["label"], "trips": np.array(trips)}
+    found = []
+    for _ in range(steps):
+        out = step({**kept, **feeds, "learning_rate": np.array(rate, np.float32)})
+        found.append(float(out[said["loss"]]))
+        kept = {i["name"]: out[i["next"]] for i in said["step"]["inputs"] if "next" in i}
+    places = (2 * np.arange(8, dtype=np.float32) + 1) / 8 - 1
+    feeds["point"] = np.stack(np.meshgrid(places, -places), axis=-1).reshape(-1, 2)
+    feeds["label"] = np.zeros(64, np.int64)
+    read = [value["name"] for value in said["evaluation"]["inputs"]]
+    evaluation = InPython(models / "spirals" / said["evaluation"]["file"])
+    score = evaluation({name: value for name, value in {**kept, **feeds}.items() if name in read})
+    return found, score["score"][:, 1] - score["score"][:, 0]
+
+
+def test_gradients_are_those_of_python(still: Page, folder: Path) -> None:
+    for settings, got in zip(SETTINGS, still.evaluate(LOOK, SETTINGS), strict=True):
+        want = thrown(folder, **settings)
+        assert got["trips"] == len(want["path"])
+        np.testing.assert_allclose(got["path"], want["path"], 1e-5, 1e-5)
+        np.testing.assert_allclose(got["landing"], want["landing"], 1e-5)
+        np.testing.assert_allclose(got["gradient"], want["velocity_grad"], 1e-4)
+        np.testing.assert_allclose(got["gradient"], got["differences"], 1e-4)
+
+
+def test_steps_are_those_of_python(still: Page, folder: Path) -> None:
+    got = still.evaluate(TRAIN, [40, 5, 0.01])
+    want, plane = losses(folder, 40, 5, 0.01)
+    np.testing.assert_allclose(got["losses"], want, 1e-4)
+    np.testing.assert_allclose(got["plane"], plane, 1e-2, 1e-3)
+
+
+def test_descent_hits_the_flag(still: Page, folder: Path) -> None:
+    throw = part(still, "A loop, differentiated")
+    first = thrown(folder, **SETTINGS[0])
+    assert number(throw, "trips") == len(first["path"])
+    assert number(throw, "gradient0") == pytest.approx(first["velocity_grad"][0], abs=1e-3)
+    assert number(throw, "difference0") == pytest.approx(first["velocity_grad"][0], abs=1e-3)
+    throw.get_by_label("Learning rate").fill("0.02")
+    shows(throw, "miss", r"^0\.00[0-5] m$")
+    assert number(throw, "trips") > len(first["path"])
+    assert 10 < number(throw, "steps") < 200
+    expect(throw.get_by_role("button", name="Start")).to_be_visible()
+
+
+def test_settings_by_keyboard_and_by_tapping(still: Page) -> None:
+    throw = part(still, "A loop, differentiated")
+    trips = number(throw, "trips")
+    throw.get_by_label("Bounces before").press("ArrowRight")
+    shows(throw, "trips", f"^(?!{trips:.0f}$)")
+    assert number(throw, "trips") > trips
+    throw.get_by_role("img").click(position={"x": 200, "y": 100})
+    width = throw.get_by_role("img").bounding_box()["width"]
+    flag = float(throw.get_by_role("slider", name="Flag").input_value())
+    assert flag == pytest.approx(200 / width * 32 - 1, abs=0.3)
+    shows(throw, "miss", r"^0\.00[0-5] m$")
+
+
+def test_training_learns_the_spirals(still: Page, folder: Path) -> None:
+    spirals = part(still, "A step of training")
+    for _ in range(3):
+        spirals.get_by_role("button", name="One step").click()
+    shows(spirals, "steps", "^3$")
+    assert number(spirals, "loss") == pytest.approx(losses(folder, 3, 6, 0.005)[0][2], rel=1e-3)
+    assert number(spirals, "accuracy") < 80
+    spirals.get_by_role("button", name="Start").click()
+    shows(spirals, "loss", r"^0\.00")
+    spirals.get_by_role("button", name="Pause").click()
+    assert number(spirals, "accuracy") > 95
+    spirals.get_by_role("button", name="Reset").click()
+    shows(spirals, "steps", "^0$")
+    spirals.get_by_role("button", name="One step").click()
+    shows(spirals, "steps", "^1$")
+    assert number(spirals, "loss") == pytest.approx(losses(folder, 1, 6, 0.005)[0][0], rel=1e-3)
+
+
+def test_both_begin_by_themselves_on_a_phone(page: Page, address: str) -> None:
+    page.set_viewport_size(PHONE)
+    page.goto(address)
+    ready(page)
+    shows(part(page, "A loop, differentiated"), "steps", "^[2-9]$")
+    shows(part(page, "A step of training"), "steps", "^[1-9][0-9]")
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+MAKES = "`make web-demo` makes it; then reload this page."
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        (
+            "onnxruntime/ort.wasm.bundle.min.mjs",
+            "onnxruntime/ort.wasm.bundle.min.mjs cannot be loaded. `make web-demo` puts it there; "
+            "then reload this page.",
+        ),
+        *(
+            (path, f"{path} is missing (404 Not Found). {MAKES}")
+            for path in (
+                "onnxruntime/ort-wasm-simd-threaded.wasm",
+                "models/throw.grad.onnx",
+                "models/spirals/interface.json",
+            )
+        ),
+    ],
+)
+def test_what_is_missing_is_said(
+    browser: Browser, address: str, missing: str, message: str
+) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    page.route(f"**/{missing}", lambda route: route.fulfill(status=404))
+    page.goto(address)
+    expect(page.get_by_role("alert")).to_have_text(message)
+    page.close()
+
+
+def test_a_port_that_is_taken_and_packages_that_are_missing(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert said("serve.py", tmp_path, port) == (
+            f"port {port} cannot be had: Address already in use; "
+            f"take another, say PORT={port + 1}\n"
+        )
+    for name in ("build.py", "models.py"):
+        shutil.copyfile(WEB / name, tmp_path / name)
+    runtime = tmp_path / "node_modules" / "onnxruntime-web" / "dist"
+    assert said(tmp_path / "build.py", tmp_path / "built") == (
+        f"'{runtime}' is missing: run npm ci --ignore-scripts in '{tmp_path}'\n"
+    )
+
+
+def said(script: str | Path, *words: object) -> str:
+    command = [sys.executable, WEB / script, *map(str, words)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 1
+    return ran.stderr

@@ -1,0 +1,34 @@
+"""Serves a folder to browsers of this machine, until Ctrl-C.
+
+python web/serve.py FOLDER PORT
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+def server(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Return a server of a folder; exits with what to do if the port cannot be had."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        sys.exit(f"port {port} cannot be had: {error.strerror}; take another, say PORT={port + 1}")
+
+
+def main(folder: str, port: str) -> None:
+    """Serve until Ctrl-C."""
+    with server(Path(folder), int(port)) as pages:
+        print(f"http://127.0.0.1:{pages.server_port}/ (Ctrl-C ends it)", flush=True)
+        try:
+            pages.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
