@@ -1,10 +1,14 @@
 """What a wrong call gets to read: usage, one line, status 2."""
 
+import subprocess
+import sys
+
 import pytest
 from tests.cli.conftest import Command
 
 import whileback
-from whileback.cli.parser import parse
+from whileback.cli.parser import _ENGINES, parse
+from whileback.engines import ENGINES
 
 GRADIENT_USAGE = """\
 usage: whileback gradient [-h] --of NAME [NAME ...] --wrt NAME [NAME ...]
@@ -25,12 +29,43 @@ def _width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_command(command: Command) -> None:
-    assert command() == (
-        2,
-        "",
-        "usage: whileback [-h] [--version] COMMAND ...\n"
-        "error: the following arguments are required: COMMAND\n",
-    )
+    assert command() == (2, "", command("--help").out)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("shwo", "m.onnx"), "there is no command 'shwo'; did you mean 'show'?"),
+        (
+            ("x.onnx",),
+            "there is no command 'x.onnx'; there are 17: 'gradient', 'vjp', 'jvp', …",
+        ),
+        (("show", "m.onnx", "--nod=y"), "unrecognized argument: --nod=y; did you mean '--node'?"),
+        (("show", "m.onnx", "--colour"), "unrecognized argument: --colour"),
+        (("diff", "a", "b", "--jsn"), "unrecognized argument: --jsn; did you mean '--json'?"),
+    ],
+)
+def test_misspelled_words(command: Command, words: tuple[str, ...], message: str) -> None:
+    result = command(*words)
+    assert (result.status, result.out) == (2, "")
+    assert result.err.splitlines()[-1] == f"error: {message}"
+
+
+def test_engines_are_those_that_there_are() -> None:
+    assert _ENGINES == ENGINES
+
+
+def test_help_is_quick() -> None:
+    """What takes long to import is not imported to say what can be said."""
+    code = """import sys
+from whileback.cli import main
+for words in (["--version"], ["--help"], ["show", "--help"], []):
+    try:
+        main(words)
+    except SystemExit:
+        assert not {"numpy", "onnx", "onnx_ir"} & set(sys.modules), words"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.count("usage: ")) == (0, 2)
 
 
 def test_missing_arguments(command: Command) -> None:
@@ -53,13 +88,7 @@ def test_inputs_are_not_called_required(command: Command) -> None:
 
 def test_help_begins_with_a_sentence(command: Command) -> None:
     assert "\n\nRun a model and print its outputs.\n" in command("run", "-h").out
-    assert "\n\nWrite the model that computes vector-Jacobian products," in command("vjp", "-h").out
-
-
-def test_unknown_option(command: Command) -> None:
-    result = command("show", "m.onnx", "--colour")
-    assert result.status == 2
-    assert result.err.splitlines()[-1] == "error: unrecognized argument: --colour"
+    assert "\n\nWrite the model with vector-Jacobian products:" in command("vjp", "-h").out
 
 
 def test_a_word_too_many(command: Command) -> None:

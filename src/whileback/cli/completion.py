@@ -39,4 +39,5 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
         yield action
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
+                command.fill()
                 yield from _actions(command)

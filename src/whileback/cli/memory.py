@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
+import whileback
 from whileback.errors import ArgumentError
-from whileback.gradient.memory.marking import ImplicitLoops
-from whileback.gradient.memory.strategies import Memory, Strategy, budget
-from whileback.gradient.memory.truncation import Truncate
+
+if TYPE_CHECKING:  # Imports that take half a second.
+    from whileback.gradient.memory.marking import ImplicitLoops
+    from whileback.gradient.memory.strategies import Memory, Strategy
+    from whileback.gradient.memory.truncation import Truncate
 
 __all__ = ["add_memory", "read_implicit", "read_memory", "read_truncation"]
 
@@ -88,13 +91,13 @@ def _said(
 def _strategy(word: str) -> Strategy:
     name, *numbers = word.split(":")
     if name != "budget":
-        return cast(Strategy, word)  # The transformation refuses what it does not know.
+        return cast("Strategy", word)  # The transformation refuses what it does not know.
     if not all(number.isdecimal() for number in numbers) or len(numbers) not in (1, 2):
         raise ArgumentError(
             f"--memory {word} is no budget; give budget:FRAMES or budget:FRAMES:TRIPS, such as "
             "budget:100:1000000."
         )
-    return budget(*map(int, numbers))
+    return whileback.budget(*map(int, numbers))
 
 
 def _number(word: str) -> int:

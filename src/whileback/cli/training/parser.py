@@ -6,13 +6,14 @@ import argparse
 from typing import Any
 
 from whileback.cli.memory import add_memory
+from whileback.cli.parser import Fill, Parser
 from whileback.cli.training import commands
 from whileback.engines import ENGINES
 from whileback.training.losses import LOSSES
 from whileback.training.optimizers import OPTIMIZERS
 from whileback.training.schedules import SCHEDULES
 
-__all__ = ["add_training"]
+__all__ = ["FILLS"]
 
 _MODEL = "an ONNX file, or text in .onnx.txt"
 _DATA = (
@@ -36,23 +37,7 @@ _NUMBERS: tuple[tuple[str, type, Any, str], ...] = (
 )
 
 
-def add_training(subparsers: Any) -> None:
-    """Add the commands that train to the others."""
-    _add_train(subparsers)
-    _add_export(subparsers)
-    _add_artifacts(subparsers)
-
-
-def _add(subparsers: Any, name: str, text: str) -> argparse.ArgumentParser:
-    description = f"{text[0].upper()}{text[1:]}."
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=text, description=description
-    )
-    return parser
-
-
-def _add_train(subparsers: Any) -> None:
-    parser = _add(subparsers, "train", "train a model on data, into a folder from which it goes on")
+def _add_train(parser: Parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     _add_data(parser)
     _add_step(parser)
@@ -61,8 +46,7 @@ def _add_train(subparsers: Any) -> None:
     parser.set_defaults(command=commands.train, presses=2)
 
 
-def _add_export(subparsers: Any) -> None:
-    parser = _add(subparsers, "export", "write the model of a run with what it has learned")
+def _add_export(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", help="the folder of whileback train --out")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write")
     which = parser.add_mutually_exclusive_group()
@@ -87,9 +71,10 @@ def _add_export(subparsers: Any) -> None:
     parser.set_defaults(command=commands.export)
 
 
-def _add_artifacts(subparsers: Any) -> None:
-    text = "write training_step.onnx, eval.onnx and a checkpoint for programs in other languages"
-    parser = _add(subparsers, "artifacts", text)
+def _add_artifacts(parser: Parser) -> None:
+    parser.epilog = (
+        "FOLDER gets training_step.onnx, eval.onnx, checkpoint.safetensors and what tells of them."
+    )
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     _add_step(parser)
     parser.add_argument("--flat", action="store_true", help="join all parameters to one vector")
@@ -208,3 +193,7 @@ def _add_run(command: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tensorboard", action="store_true", help="write events for TensorBoard as well"
     )
+
+
+# What adds the arguments of each command that trains.
+FILLS: dict[str, Fill] = {"train": _add_train, "export": _add_export, "artifacts": _add_artifacts}
