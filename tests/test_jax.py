@@ -1,6 +1,5 @@
 """Models as pure functions of JAX's, beside the same written in JAX."""
 
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,7 +12,6 @@ from tests.trainer import models
 import whileback
 from whileback.jax import function
 
-ROOT = Path(__file__).parents[1]
 LOOP = """(float[N,2] x, int64 n) => (float[N,2] y) <float[2,2] w = {0.1, 0.2, -0.3, 0.4}> {
     y = Loop(n, "", x) <body = trip (int64 i, bool c, float[N,2] v) => (bool d, float[N,2] z) {
         d = Identity(c)
@@ -90,18 +88,3 @@ def test_refusals() -> None:
     with pytest.raises(whileback.ArgumentError) as caught:
         f(params, x=X, m=3)
     assert str(caught.value) == ("Model 'model' has no input 'm'; there are 3: 'x', 'n', 'w'")
-
-
-def test_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
-    block = page.partition("## JAX")[2].partition("```python\n")[2].partition("```")[0]
-    model = parse("(float[N,1] x) => (float[N,1] y) <float[1,1] w = {0}> { y = MatMul(x, w) }")
-    monkeypatch.chdir(tmp_path)
-    whileback.save(model, "model.onnx")
-    scope: dict[str, Any] = {}
-    exec(block, scope)
-    params, x = scope["params"], np.array([[1], [2]], np.float32)
-    for _ in range(20):
-        value, params = scope["step"](params, x, 3 * x)
-    assert value < 1e-4
-    np.testing.assert_allclose(params["w"], [[3]], 1e-2)

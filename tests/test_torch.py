@@ -5,7 +5,6 @@ import doctest
 import io
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from whileback.torch import Module  # noqa: E402
 
-ROOT = Path(__file__).parents[1]
 LOOP = """(double[N,2] x, int64 n) => (double[N,2] y, double[] s)
     <double[2,2] w = {0.1, 0.2, -0.3, 0.4}, double[2] b = {0.1, 0.2}> {
     y = Loop(n, "", x) <body = trip (int64 i, bool c, double[N,2] v) => (bool d, double[N,2] z) {
@@ -290,22 +288,6 @@ def test_refusals(call: Callable[..., Any], kind: type[Exception], text: str) ->
     with pytest.raises(kind) as caught:
         call(loop(), point(3, 2))
     assert str(caught.value) == text
-
-
-def test_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
-    block = page.partition("```python\n")[2].partition("```")[0]
-    model = parse(
-        "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1,2,3,4,5,6}> "
-        "{ z = MatMul(x, w) y = Tanh(z) }"
-    )
-    monkeypatch.chdir(tmp_path)
-    whileback.save(model, "model.onnx")
-    scope: dict[str, Any] = {"batches": [(torch.ones(5, 4), torch.zeros(5, dtype=torch.int64))]}
-    exec(block, scope)
-    before = model.graph.initializers["w"].const_value
-    after = scope["tuned"].graph.initializers["w"].const_value
-    assert not np.array_equal(before.numpy(), after.numpy())
 
 
 def test_examples() -> None:

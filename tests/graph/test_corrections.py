@@ -135,6 +135,20 @@ def test_a_shape_given_at_run_time_tells_the_rank(signature, body, wanted):
     assert inferred(signature, body) == wanted
 
 
+@pytest.mark.parametrize(
+    ("attributes", "arguments", "wanted"),
+    [
+        ("keepdims = 0", "r", "FLOAT[]"),
+        ("keepdims = 1", "r", "FLOAT[?]"),
+        ("keepdims = 0, noop_with_empty_axes = 1", "r", "FLOAT[?]"),
+        ("keepdims = 0", "r, a", "FLOAT[?]"),
+    ],
+)
+def test_a_sum_of_all_has_no_axes_whatever_it_sums(attributes, arguments, wanted):
+    body = f"r = Reshape(x, s) y = ReduceSum<{attributes}>({arguments})"
+    assert inferred("float[6] x, int64[N] s, int64[M] a", body) == wanted
+
+
 def test_two_symbols_that_meet_in_an_expand():
     body = f"{ints(s=[0], e=[1], a=[0])} r = Slice(x, s, e, a) d = Shape(x) y = Expand(r, d)"
     assert inferred("float[B,3] x", body) == "FLOAT[max(B,_d0),3]"

@@ -117,6 +117,8 @@ def fill_rank(node: ir.Node, new_dim: NewDim) -> None:
 
 
 def _certain_rank(node: ir.Node) -> int | None:
+    if _reduces_all(node):
+        return 0
     shapes = [value.shape for value in node.inputs if value is not None]
     if not shapes or any(shape is None for shape in shapes):
         return None
@@ -128,6 +130,16 @@ def _certain_rank(node: ir.Node) -> int | None:
         if isinstance(length, int) and length <= MOST_AXES:
             return max(length, *ranks[:-1], 0)
     return None
+
+
+def _reduces_all(node: ir.Node) -> bool:
+    """Tell whether the node makes one number of a tensor, whatever rank that has."""
+    if not node.op_type.startswith("Reduce") or not is_standard(node, node.op_type):
+        return False
+    attributes = node.attributes
+    named = "axes" in attributes or any(value is not None for value in node.inputs[1:])
+    kept = attributes.get_int("keepdims", 1) or attributes.get_int("noop_with_empty_axes", 0)
+    return not named and not kept
 
 
 def forget_guesses(node: ir.Node, new_dim: NewDim, held: Held) -> None:

@@ -1,0 +1,147 @@
+"""What a page takes for granted, files and names, made small; and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from tests.judge import parse
+
+import whileback
+from whileback import caffe2, training
+
+Scope = dict[str, Any]
+CLASSIFIER = """<ir_version: 10, opset_import: ["" : 21]>
+classifier (float[N,2] x) => (float[N,2] z) <float[2,2] w = {1, 0, 0, 1}, float[2] bias = {0, 0}> {
+    z = Gemm(x, w, bias)
+}"""
+RECURRENT = """(float[4] x, int64 T) => (float loss) <float[4] w = {1, 2, 3, 4}> {
+    rnn = Loop(T, "", x) <body = trip (int64 i, bool c, float[4] v) => (bool d, float[4] h) {
+        d = Identity(c)
+        h = Mul(v, w)
+    }>
+    loss = ReduceSum<keepdims = 0>(rnn)
+}"""
+
+EQUILIBRIUM = """(float[2] u) => (float loss) <float[2,2] W = {0.1, 0.2, 0.2, 0.1}> {
+    trips = Constant<value_int = 50>()
+    layer = Loop(trips, "", u) <body = f (int64 i, bool c, float[2] z) => (bool d, float[2] r) {
+        d = Identity(c)
+        a = MatMul(z, W)
+        b = Add(a, u)
+        r = Tanh(b)
+    }>
+    loss = ReduceSum<keepdims = 0>(layer)
+}"""
+
+
+def given(page: str) -> Scope:
+    """Write what the page takes for granted into the current folder, and return its names."""
+    return GIVEN.get(page, dict)()
+
+
+def judge(page: str, scope: Scope) -> None:
+    """Judge what a page came to, beyond what it says itself."""
+    JUDGES.get(page, lambda _: None)(scope)
+
+
+def for_training() -> Scope:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(32, 2)).astype(np.float32)
+    y = (x[:, 0] > x[:, 1]).astype(np.int64)
+    whileback.save(ir.from_onnx_text(CLASSIFIER), "model.onnx")
+    for name in ("train", "test"):
+        np.savez(f"{name}.npz", x=x, y=y)
+    np.save("x.npy", x), np.save("y.npy", y)
+    rows = [f"{a},{b},{c}" for (a, b), c in zip(x.tolist(), y.tolist(), strict=True)]
+    Path("table.csv").write_text("\n".join(["p0,p1,y", *rows]))
+    return {"x": x, "batches": [{"x": x, "label": y}] * 2}
+
+
+def for_readme() -> Scope:
+    whileback.save(parse(RECURRENT), "recurrent.onnx")
+    whileback.save(parse(EQUILIBRIUM), "deq.onnx")
+    return {}
+
+
+def tuned(scope: Scope) -> None:
+    found = whileback.compile("tuned.onnx")(x=scope["batches"][0]["x"])
+    assert found["z"].shape == (32, 2)
+
+
+def for_embedding() -> Scope:
+    model = parse(
+        "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1,2,3,4,5,6}> { y = MatMul(x, w) }"
+    )
+    whileback.save(model, "model.onnx")
+    return {"batches": list(for_torch()), "before": model.graph.initializers["w"].const_value}
+
+
+def for_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return
+    yield torch.ones(5, 4), torch.zeros(5, dtype=torch.int64)
+
+
+def embedded(scope: Scope) -> None:
+    if "tuned" in scope:
+        after = scope["tuned"].graph.initializers["w"].const_value
+        assert not np.array_equal(scope["before"].numpy(), after.numpy())
+    params, x = scope["params"], np.eye(3, dtype=np.float32)
+    goal = np.arange(6, dtype=np.float32).reshape(3, 2)
+    for _ in range(200):
+        value, params = scope["step"](params, x, goal)
+    assert value < 1e-4
+    np.testing.assert_allclose(params["w"], goal, atol=0.05)
+
+
+def for_xla() -> Scope:
+    model = ir.from_onnx_text(CLASSIFIER)
+    batch = {"x": np.ones((4, 2), np.float32), "label": np.zeros(4, np.int64)}
+    return {"step": training.step(model, loss="cross-entropy", optimizer="sgd"), "batch": batch}
+
+
+def for_caffe2() -> Scope:
+    images = caffe2.NetBuilder("images")
+    with images as net:
+        data, w = net.input("data"), net.input("scale")
+        net.output(net.Mul(net.AveragePool(data, global_pooling=1), w))
+    fill = caffe2.NetDef(name="fill")
+    fill.op.add(type="GivenTensorFill", output=["scale"])
+    fill.op[0].arg.add(name="values", floats=[2.0])
+    fill.op[0].arg.add(name="shape", ints=[1])
+    with caffe2.NetBuilder("loss") as net:
+        x, w = net.input("x"), net.input("w")
+        net.output(net.AveragedLoss(net.Mul(net.Mul(x, w), w), out="loss"))
+    nets = {"predict_net.pb": images.proto(), "init_net.pb": fill, "net.pbtxt": net.proto()}
+    for file, proto in nets.items():
+        caffe2.save(proto, file)
+    x = np.array([0.5], np.float32)
+    np.save("x.npy", x)
+    pictures = [np.ones((1, 3, 8, 8), np.float32)] * 2
+    return {"caffe2": caffe2, "x": x, "train_net": images.proto(), "batches": pictures}
+
+
+def of_caffe2(scope: Scope) -> None:
+    assert scope["ws"].fetch(scope["gradients"]["w"]) == 3.0
+    assert scope["net"].proto().op[-1].type == "While"
+
+
+GIVEN: dict[str, Callable[[], Scope]] = {
+    "README.md": lambda: {**for_caffe2(), **for_training(), **for_readme()},
+    "docs/training.md": for_training,
+    "docs/embedding.md": for_embedding,
+    "docs/xla.md": for_xla,
+    "docs/leaving-caffe2.md": for_caffe2,
+}
+JUDGES: dict[str, Callable[[Scope], None]] = {
+    "README.md": tuned,
+    "docs/training.md": tuned,
+    "docs/embedding.md": embedded,
+    "docs/leaving-caffe2.md": of_caffe2,
+}
