@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whileback.api import AnyModel, Path, opened
-from whileback.checking.inputs import random_inputs
+from whileback.checking.inputs import naming_made_up, random_inputs
 from whileback.comparing.compare import compare
 from whileback.comparing.difference import Difference
 from whileback.engines.arguments import Port, bind
@@ -90,7 +90,8 @@ def profile(
     signature = {str(value.name): Port.of(value) for value in own.graph.inputs}
     given = bind(str(own.graph.name), signature, signature, inputs or {}, {})
     arguments = random_inputs(own, given, np.random.default_rng(seed))
-    return measure(own, arguments, runs=runs, optimization=optimization, threads=threads)
+    with naming_made_up(given, arguments):
+        return measure(own, arguments, runs=runs, optimization=optimization, threads=threads)
 
 
 def show(

@@ -2,8 +2,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+import whileback
 from whileback.checking.inputs import random_inputs
-from whileback.errors import ArgumentError
+from whileback.errors import ArgumentError, EngineError
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21]> g '
 
@@ -48,3 +49,30 @@ def test_an_unknown_rank_is_refused():
     assert str(error.value) == (
         "Input 'x' is FLOAT[?]: no random value can be made up for it. Pass a value in `inputs`."
     )
+
+
+PADDED = f"""{HEADER} (float[N,M] x, int64[2] pads, float k) => (float[A,B] y)
+    <int64[1] last = {{1}}> {{
+    p = Pad<mode = "reflect">(x, pads, , last)
+    y = Mul(p, k)
+}}"""
+
+
+@pytest.mark.parametrize(
+    "call", [lambda m, i: whileback.check(m, "y", "x", i), lambda m, i: whileback.profile(m, i)]
+)
+def test_an_error_of_a_run_tells_what_was_made_up(call):
+    """A model may take other sizes than those that are made up where it tells none."""
+    model = ir.from_onnx_text(PADDED)
+    with pytest.raises(EngineError) as caught:
+        call(model, {"pads": [4, 4]})
+    own, hint = str(caught.value).split("\n")
+    assert own.startswith("ONNX Runtime failed to run model 'g': ") and "Pad reflect" in own
+    assert hint == (
+        "Random values were made up for 'x' [3,2], 'k' []. If the model takes no such values or "
+        "sizes, give it others: `name=name.npy` on the command line, or `inputs={'name': array}`."
+    )
+    given = {"pads": [4, 4], "x": np.ones((2, 3), np.float32), "k": 1.0}
+    with pytest.raises(EngineError) as caught:
+        call(model, given)
+    assert "\n" not in str(caught.value)

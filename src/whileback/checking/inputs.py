@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from whileback.errors import ArgumentError
+from whileback.errors import ArgumentError, EngineError
 from whileback.graph.shapes import describe
 
-__all__ = ["random_inputs"]
+__all__ = ["naming_made_up", "random_inputs"]
 
 _SIZES = (3, 2, 4, 5)
 
@@ -35,6 +36,35 @@ def random_inputs(
         if value.name not in inputs and value.name not in model.graph.initializers:
             inputs[str(value.name)] = _random(value, sizes, rng)
     return inputs
+
+
+@contextmanager
+def naming_made_up(given: Mapping[str, Any], feeds: Mapping[str, Any]) -> Iterator[None]:
+    """Let an error of a run say which of the inputs were made up: these may be why it fails.
+
+    Raises:
+        EngineError: the run raises it.
+    """
+    try:
+        yield
+    except EngineError as error:
+        made = [f"{name!r} {_described(feeds[name])}" for name in feeds if name not in given]
+        if not made:
+            raise
+        raise EngineError(
+            f"{error}\nRandom values were made up for {', '.join(made)}. If the model takes no "
+            "such values or sizes, give it others: `name=name.npy` on the command line, or "
+            "`inputs={'name': array}`.",
+            error.node,
+            error.reason,
+        ) from error
+
+
+def _described(value: Any) -> str:
+    """Return the shape of an array; of others, their kind."""
+    if isinstance(value, np.ndarray):
+        return f"[{','.join(map(str, value.shape))}]"
+    return "(none)" if value is None else f"(a list of {len(value)})"
 
 
 def _known_sizes(model: ir.Model, given: Mapping[str, Any]) -> dict[str, int]:

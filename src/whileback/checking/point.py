@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.checking.finite_differences import Derivative, derivative, size_of_terms
-from whileback.checking.inputs import random_inputs
+from whileback.checking.inputs import naming_made_up, random_inputs
 from whileback.checking.truth import Arrays, Truth
 from whileback.engines.arguments import Port, bind
 from whileback.errors import UnsupportedError
@@ -54,8 +54,9 @@ class Point:
         signature = {str(value.name): Port.of(value) for value in model.graph.inputs}
         given = bind(str(model.graph.name), signature, signature, inputs, {})
         self.feeds = random_inputs(model, given, rng)
-        self._truth = Truth(model, of, wrt, self.feeds)
-        values, self.wrt = self._truth.values(self.feeds)
+        with naming_made_up(given, self.feeds):
+            self._truth = Truth(model, of, wrt, self.feeds)
+            values, self.wrt = self._truth.values(self.feeds)
         _refuse_random(model, values, self._truth.values(self.feeds)[0])
         self.cotangents: Arrays = {
             name: np.ones(value.shape) if uniform else _odd(rng, value.shape)
