@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from examples.pypi import fetch
 from tests.judge import parse
 
 import whileback
@@ -132,9 +134,25 @@ def of_caffe2(scope: Scope) -> None:
     assert scope["net"].proto().op[-1].type == "While"
 
 
+def downloaded(package: str, version: str, *files: str) -> None:
+    """Write what `pip download` would: a wheel, here with some of its files alone."""
+    folder = fetch(package, version)
+    wheel = f"{package.replace('-', '_')}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for file in files:
+            archive.write(folder / file, file)
+
+
+def for_saliency() -> Scope:
+    downloaded("silero-vad", "6.2.3", "silero_vad/data/silero_vad.onnx")
+    downloaded("auditok", "0.3.0", "auditok/data/1to6arabic_16000_mono_bc_noise.wav")
+    return {}
+
+
 GIVEN: dict[str, Callable[[], Scope]] = {
     "README.md": lambda: {**for_caffe2(), **for_training(), **for_readme()},
     "docs/training.md": for_training,
+    "docs/guides/saliency.md": for_saliency,
     "docs/embedding.md": for_embedding,
     "docs/xla.md": for_xla,
     "docs/leaving-caffe2.md": for_caffe2,
