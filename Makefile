@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PORT ?= 8000
 
-.PHONY: setup docs docs-serve demo web-demo javascript test test-xla corpus lint bench bench-memory bench-xla bench-training clean xla-table
+.PHONY: setup docs docs-serve demo web-demo javascript test test-xla corpus lint bench bench-memory bench-xla bench-training clean dist pythons xla-table
 
 setup: $(VENV)/ready
 
@@ -81,6 +81,21 @@ bench-xla: setup
 bench-training: setup
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/adapting.py
+
+# What is published. Neither needs more than Python and the registry.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+
+# The core dependencies, for every Python that is supported; then, for each that is here, all that
+# tests/packaging tries.
+PYTHONS ?= $(foreach v,3.11 3.12 3.13 3.14,$(shell python$(v) -c 'import sys; print(sys.executable)' 2>/dev/null))
+pythons: dist
+	for version in 3.11 3.12 3.13 3.14; do \
+		$(BIN)/pip install --quiet --dry-run --target build/none --only-binary=:all: \
+			--python-version $$version dist/*.whl || exit 1; done
+	WHILEBACK_PYTHONS="$(PYTHONS)" $(BIN)/pytest tests/packaging
 
 clean:
 	rm -rf $(VENV) build dist web/node_modules examples/training/node_modules .downloads demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
