@@ -134,10 +134,10 @@ def of_caffe2(scope: Scope) -> None:
     assert scope["net"].proto().op[-1].type == "While"
 
 
-def downloaded(package: str, version: str, *files: str) -> None:
+def downloaded(package: str, version: str, *files: str, tag: str = "py3-none-any") -> None:
     """Write what `pip download` would: a wheel, here with some of its files alone."""
     folder = fetch(package, version)
-    wheel = f"{package.replace('-', '_')}-{version}-py3-none-any.whl"
+    wheel = f"{package.replace('-', '_')}-{version}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for file in files:
             archive.write(folder / file, file)
@@ -149,9 +149,17 @@ def for_saliency() -> Scope:
     return {}
 
 
+def for_tuning() -> Scope:
+    home = "magika/models/standard_v3_3"
+    files = (f"{home}/model.onnx", f"{home}/config.min.json")
+    downloaded("magika", "1.0.3", *files, tag="py3-none-manylinux_2_28_x86_64")
+    return {}
+
+
 GIVEN: dict[str, Callable[[], Scope]] = {
     "README.md": lambda: {**for_caffe2(), **for_training(), **for_readme()},
     "docs/training.md": for_training,
+    "docs/guides/fine-tuning.md": for_tuning,
     "docs/guides/saliency.md": for_saliency,
     "docs/embedding.md": for_embedding,
     "docs/xla.md": for_xla,
