@@ -13,6 +13,7 @@ from whileback.comparing.compare import compare
 from whileback.comparing.difference import Difference
 from whileback.engines.arguments import Port, bind
 from whileback.page.inference import typed
+from whileback.page.merging import merge
 from whileback.page.reading import read
 from whileback.page.writing import write
 from whileback.profiling.measure import measure
@@ -48,7 +49,7 @@ def diff(a: AnyModel, b: AnyModel, *, base_dir: Path | None = None) -> Differenc
     >>> whileback.diff(a, a).is_empty
     True
     """
-    return compare(opened(a, base_dir), opened(b, base_dir))
+    return compare(opened(a, base_dir), opened(b, base_dir)).difference
 
 
 def profile(
@@ -135,7 +136,9 @@ def show(
     return show_model(opened(model, base_dir), everything=everything, node=node, depth=depth)
 
 
-def to_html(model: AnyModel, *, base_dir: Path | None = None) -> str:
+def to_html(
+    model: AnyModel, *, before: AnyModel | None = None, base_dir: Path | None = None
+) -> str:
     """Return a page that shows a model in a browser: one file, which loads and sends nothing.
 
     The graph is drawn, bodies and functions to be unfolded; nodes of a gradient stand beside the
@@ -144,7 +147,9 @@ def to_html(model: AnyModel, *, base_dir: Path | None = None) -> str:
 
     Args:
         model: in any of the three forms.
-        base_dir: the folder of a ModelProto's external data, which is not read.
+        before: another one, with which it is compared as by `diff`: nodes that were added, changed
+            or removed since are marked, and all changes listed.
+        base_dir: the folder of a ModelProto's external data, which is read only to compare it.
 
     Raises:
         FormatError, GraphError, UnsupportedError: the model cannot be read or is not valid.
@@ -156,4 +161,12 @@ def to_html(model: AnyModel, *, base_dir: Path | None = None) -> str:
     >>> page[:15], "y_grad" in page
     ('<!doctype html>', False)
     """
-    return write(read(typed(opened(model, base_dir))))
+    own = typed(opened(model, base_dir))
+    if before is None:
+        return write(read(own).document())
+    other = typed(opened(before, base_dir))
+    found = compare(other, own)
+    reading = read(own)
+    merge(read(other), reading, found.nodes, found.values, found.details)
+    told = [(c.kind, c.text) for c in found.difference.changes if c.part != "node"]
+    return write(reading.document(told))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -14,11 +15,27 @@ from whileback.comparing.weights import compare_weights, pair_by_name
 from whileback.graph.scopes import STANDARD_DOMAINS
 from whileback.graph.shapes import describe
 
-__all__ = ["compare"]
+__all__ = ["Comparison", "compare"]
 
 
-def compare(a: ir.Model, b: ir.Model) -> Difference:
-    """Return what changed from `a` to `b`.
+@dataclass(frozen=True)
+class Comparison:
+    """Two models side by side.
+
+    Attributes:
+        difference: what changed.
+        nodes, values: those of the first model that have partners in the second, with these.
+        details: how nodes of the first model changed that have other partners.
+    """
+
+    difference: Difference
+    nodes: Mapping[ir.Node, ir.Node]
+    values: Mapping[ir.Value, ir.Value]
+    details: Mapping[ir.Node, tuple[str, ...]]
+
+
+def compare(a: ir.Model, b: ir.Model) -> Comparison:
+    """Return what changed from `a` to `b`, and what is what.
 
     Nodes are matched by what they compute, so that other names inside of the graphs, and another
     order of nodes, change nothing; names of inputs, outputs, functions and metadata count.
@@ -38,7 +55,8 @@ def compare(a: ir.Model, b: ir.Model) -> Difference:
         *comparison.changes,
     )
     same = {"initializer": sum(v in pairing.contents for v in ours), "node": comparison.same}
-    return Difference(changes, same, comparison.renamed)
+    difference = Difference(changes, same, comparison.renamed)
+    return Comparison(difference, pairing.nodes, pairing.values, comparison.details)
 
 
 def _constants(model: ir.Model) -> Iterator[tuple[ir.Value, Constant]]:

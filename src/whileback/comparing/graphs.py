@@ -21,6 +21,7 @@ class GraphComparison:
 
     def __init__(self, pairing: Pairing) -> None:
         self.changes: list[Change] = []
+        self.details: dict[ir.Node, tuple[str, ...]] = {}
         self.same = 0
         self.renamed = 0
         self._pairing = pairing
@@ -61,6 +62,7 @@ class GraphComparison:
         )
         name = a.name or str(a.outputs[0].name)
         if details:
+            self.details[a] = details
             self.changes.append(Change("changed", "node", name, node_text(a), where, details))
         else:
             self.same += 1

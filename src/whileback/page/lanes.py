@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from whileback.page.document import Lane, Node, Section
@@ -13,7 +13,7 @@ __all__ = ["arrange", "runs_upward"]
 Items = tuple[int | Section, ...]
 
 
-def arrange(numbers: Sequence[int], nodes: Mapping[int, Node]) -> dict[Lane, Items]:
+def arrange(numbers: Sequence[int], nodes: Sequence[Node]) -> dict[Lane, Items]:
     """Return the nodes of one graph by their lanes, long lanes in sections.
 
     Sections of the gradient are those of the model, so that the two can be seen side by side.
@@ -35,7 +35,7 @@ def arrange(numbers: Sequence[int], nodes: Mapping[int, Node]) -> dict[Lane, Ite
     return {lane: items for lane, items in found.items() if items}
 
 
-def runs_upward(numbers: Sequence[int], nodes: Mapping[int, Node]) -> bool:
+def runs_upward(numbers: Sequence[int], nodes: Sequence[Node]) -> bool:
     """Tell whether a gradient goes from the end of the model to its beginning, as tangents do not.
 
     Decided by the majority of neighbours that stem from different nodes.

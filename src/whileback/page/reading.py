@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -11,31 +12,78 @@ from whileback.graph.printing import attribute_text, tensor_text
 from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, operands, subgraphs
 from whileback.graph.shapes import describe
 from whileback.graph.tape import tape_of
-from whileback.page.document import Change, Document, Graph, Lane, Node, Value
+from whileback.page.document import Document, Graph, Lane, Node, Value
 from whileback.page.lanes import arrange, runs_upward
 
-__all__ = ["read"]
+__all__ = ["Draft", "Reading", "read"]
 
 AnyGraph = ir.Graph | ir.Function
 # Longer texts of a model are cut: of an attribute, and of documentation.
 _TEXT, _DOC = 300, 4000
 
 
-def read(model: ir.Model, changes: Mapping[ir.Node, Change] | None = None) -> Document:
-    """Return what a page shows of a model; `changes` are those of its nodes.
+@dataclass(frozen=True)
+class Draft:
+    """A graph whose nodes have no places yet."""
 
-    External data is not read, and of weights that are no small constants nothing goes into the
-    document but what they are like.
+    title: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    members: list[int]
+    doc: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read of a model, and the numbers of its parts."""
+
+    model: ir.Model
+    values: list[Value]
+    nodes: list[Node]
+    graphs: list[Draft]
+    value_numbers: Mapping[ir.Value, int]
+    node_numbers: Mapping[ir.Node, int]
+    graph_numbers: Mapping[AnyGraph, int]
+
+    def document(self, changes: Sequence[tuple[str, str]] = ()) -> Document:
+        """Return what a page shows of the model; `changes` are those that are no node's."""
+        main = self.graphs[0]
+        return Document(
+            name=main.title,
+            facts=_facts(self.model),
+            values=tuple(self.values),
+            nodes=tuple(self.nodes),
+            graphs=tuple(map(self._graph, self.graphs)),
+            doc=_clipped(self.model.doc_string, _DOC) or main.doc,
+            changes=tuple(changes),
+        )
+
+    def _graph(self, draft: Draft) -> Graph:
+        late = [number for number in draft.members if self.nodes[number].lane == "gradient"]
+        return Graph(
+            title=draft.title,
+            inputs=draft.inputs,
+            outputs=draft.outputs,
+            lanes=arrange(draft.members, self.nodes),
+            upward=runs_upward(late, self.nodes),
+            doc=draft.doc,
+        )
+
+
+def read(model: ir.Model) -> Reading:
+    """Read what a page shows of a model.
+
+    External data is not read, and of weights that are no small constants nothing but what they are
+    like.
     """
-    return _Reader(model, changes or {}).document()
+    return _Reader(model).read()
 
 
 class _Reader:
     """Numbers the graphs, nodes and values of a model."""
 
-    def __init__(self, model: ir.Model, changes: Mapping[ir.Node, Change]) -> None:
+    def __init__(self, model: ir.Model) -> None:
         self._model = model
-        self._changes = changes
         main: list[AnyGraph] = [model.graph, *model.functions.values()]
         self._graphs: dict[AnyGraph, int] = {graph: place for place, graph in enumerate(main)}
         self._numbers: dict[ir.Node, int] = {}
@@ -58,33 +106,25 @@ class _Reader:
                 self._graphs[inner] = len(self._graphs)
                 self._number(inner)
 
-    def document(self) -> Document:
-        """Return the document."""
-        nodes = {number: self._node(node) for node, number in self._numbers.items()}
+    def read(self) -> Reading:
+        """Return what is read."""
+        nodes = [self._node(node) for node in self._numbers]
         titles: dict[AnyGraph, str] = {self._model.graph: self._model.graph.name or "model"}
         for key, function in self._model.functions.items():
             titles[function] = "::".join(filter(None, key))
         for node in self._numbers:
             titles |= {inner: title for title, inner in _bodies(node)}
-        graphs = tuple(self._graph(graph, titles[graph], nodes) for graph in self._graphs)
-        return Document(
-            name=titles[self._model.graph],
-            facts=_facts(self._model),
-            values=tuple(self._values),
-            nodes=tuple(nodes.values()),
-            graphs=graphs,
-            doc=_clipped(self._model.doc_string or self._model.graph.doc_string, _DOC),
+        graphs = [self._graph(graph, titles[graph]) for graph in self._graphs]
+        return Reading(
+            self._model, self._values, nodes, graphs, self._places, self._numbers, self._graphs
         )
 
-    def _graph(self, graph: AnyGraph, title: str, nodes: Mapping[int, Node]) -> Graph:
-        numbers = [self._numbers[node] for node in _drawn(graph)]
-        late = [number for number in numbers if nodes[number].lane == "gradient"]
-        return Graph(
+    def _graph(self, graph: AnyGraph, title: str) -> Draft:
+        return Draft(
             title=title,
             inputs=tuple(map(self._value, graph.inputs)),
             outputs=tuple(map(self._value, graph.outputs)),
-            lanes=arrange(numbers, nodes),
-            upward=runs_upward(late, nodes),
+            members=[self._numbers[node] for node in _drawn(graph)],
             doc=_clipped(graph.doc_string, _DOC),
         )
 
@@ -108,7 +148,6 @@ class _Reader:
             origin=_clipped(origin, _TEXT),
             doc=_clipped(node.doc_string, _DOC),
             tape=tape_of(node),
-            change=self._changes.get(node),
         )
 
     def _lane(self, node: ir.Node) -> Lane:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 
@@ -10,7 +11,7 @@ from whileback.page.document import Section
 __all__ = ["FLAT", "sections_by", "split"]
 
 # So many nodes are drawn without sections.
-FLAT = 60
+FLAT = 80
 # So many parts a list has, about, and each part of it.
 _WIDTH = 20
 
@@ -32,9 +33,10 @@ def split(nodes: Sequence[int], scope: Callable[[int], Scope]) -> Items:
         levels += 1
     size = round(len(nodes) ** (1 - 1 / levels))
     parts = _cut(nodes, size, scope)
+    usual = _usual(list(map(scope, nodes)))
     firsts = [sum(map(len, parts[:place])) for place in range(len(parts))]
     return tuple(
-        Section(_title(list(map(scope, part)), first, len(part)), split(part, scope))
+        Section(_title(list(map(scope, part)), usual, first), split(part, scope))
         for part, first in zip(parts, firsts, strict=True)
     )
 
@@ -54,11 +56,23 @@ def _cut(nodes: Sequence[int], size: int, scope: Callable[[int], Scope]) -> list
     return [*parts, nodes[start:]]
 
 
-def _title(scopes: Sequence[Scope], first: int, count: int) -> str:
-    """Return what the nodes belong to, or else which ones they are."""
-    common = _common(scopes)
-    numbers = f"{first + 1}–{first + count}"
-    return f"{'/'.join(common)} {numbers}" if common else f"nodes {numbers}"
+def _title(scopes: Sequence[Scope], usual: Scope, first: int) -> str:
+    """Return what the nodes belong to, without what goes for most, and which ones they are."""
+    scope = _common(scopes)
+    if scope[: len(usual)] == usual:
+        scope = scope[len(usual) :]
+    return f"{'/'.join(scope) or 'nodes'} {first + 1}–{first + len(scopes)}"
+
+
+def _usual(scopes: Sequence[Scope]) -> Scope:
+    """Return the longest scope that most of the nodes are in."""
+    found: Scope = ()
+    while True:
+        inner = Counter(s[: len(found) + 1] for s in scopes if len(s) > len(found))
+        best, count = max(inner.items(), key=lambda item: item[1], default=(found, 0))
+        if 2 * count <= len(scopes):
+            return found
+        found = best
 
 
 def _common(scopes: Sequence[Scope]) -> Scope:

@@ -14,7 +14,7 @@ from whileback.page.document import Document, to_data
 __all__ = ["write"]
 
 # In the order in which they build on each other.
-_SCRIPTS = "model measure layout draw view links panel search overview main".split()
+_SCRIPTS = "model measure align layout draw view links panel search overview main".split()
 
 
 def write(document: Document) -> str:

@@ -80,14 +80,14 @@ class Drawing {
   box(box, lane) {
     const made = put(element('div', { className: `box ${box.kind}` }), box);
     made.dataset.key = box.key;
-    push(this.cards, box.key, made);
+    for (const key of box.values?.map((value) => `v${value}`) ?? [box.key]) push(this.cards, key, made);
     this.boxes.set(made, box);
     const node = typeof box.item === 'number' ? this.model.nodes[box.item] : undefined;
     made.classList.add(node?.lane ?? lane.name);
     if (box.inner) made.classList.add('open');
     const change = node?.change?.kind ?? (box.inner ? '' : this.changeInside(box));
     if (change) made.classList.add('changes', change);
-    if (box.value !== undefined && this.model.kept.has(box.value)) made.classList.add('kept');
+    if (box.values?.some((value) => this.model.kept.has(value))) made.classList.add('kept');
     if (node?.outputs?.some((value) => this.model.kept.has(value))) made.classList.add('kept');
     made.append(...this.face(box));
     if (box.inner) made.append(...this.inner(box, box.inner));

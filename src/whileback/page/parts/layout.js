@@ -4,13 +4,17 @@
 /** @typedef {{from: number, to: number, values: number[], points: [number, number][]}} Edge */
 /**
  * @typedef {{kind: 'node' | 'section' | 'input' | 'output', key: string, face: Face, x: number, y: number,
- *   width: number, height: number, item?: Item, value?: number, inner?: Inner}} Box
+ *   width: number, height: number, item?: Item, values?: number[], inner?: Inner}} Box
  */
 /** @typedef {{name: string, x: number, y: number, width: number, height: number, boxes: Box[], edges: Edge[]}} Lane */
 /** @typedef {{title: string, x: number, y: number, width: number, height: number, lanes: Lane[]}} Content */
 /** What an unfolded box holds. @typedef {{contents: Content[], rows: {row: Row, y: number, height: number}[], strategy: string, foot: number}} Inner */
 
 const SPACE = { side: 18, top: 40, title: 24, between: 28, lane: 64, label: 30 };
+// A value that more boxes read than this has an edge to the first alone; the others name it.
+const CROWD = 5;
+// More values than this that come from one place, or go to one, are drawn as one.
+const FEW = 3;
 
 /** Asks the worker, and remembers what it said. */
 class Layouter {
@@ -57,6 +61,7 @@ class Layout {
     const ends = { inputs: graph.inputs ?? [], outputs: graph.outputs ?? [] };
     const lanes = await Promise.all((names.length ? names : ['forward']).map((name, place) =>
       this.lane(name, graph.lanes?.[name] ?? [], ends, name === 'gradient' && graph.upward !== false, place === 0)));
+    align(this.model, lanes);
     return beside(title, lanes);
   }
 
@@ -119,47 +124,72 @@ class Wires {
     this.edges = new Map();
     /** @type {Map<number, number>} */
     this.makers = new Map();
+    /** The boxes that read each value. @type {Map<number, number[]>} */
+    this.readers = new Map();
     boxes.forEach(({ item }, place) => {
       for (const number of numbersOf(/** @type {Item} */ (item))) {
         for (const value of model.nodes[number].outputs ?? []) this.makers.set(value, place);
       }
     });
+    boxes.forEach(({ item }, place) => {
+      const read = numbersOf(/** @type {Item} */ (item)).flatMap((number) => [...model.reads(number)]);
+      for (const value of new Set(read)) if (value !== null) push(this.readers, value, place);
+    });
   }
 
   /** @param {{inputs: number[], outputs: number[]}} ends @param {boolean} first */
   connect(ends, first) {
-    const entering = new Set(ends.inputs);
-    const count = this.boxes.length;
-    for (let place = 0; place < count; place += 1) {
-      const item = /** @type {Item} */ (this.boxes[place].item);
-      for (const number of numbersOf(item)) {
-        for (const value of this.model.reads(number)) if (value !== null) this.read(value, place, entering);
-      }
-    }
-    if (first) for (const value of ends.inputs) if (!this.makers.has(value)) this.pill('input', value);
-    for (const value of ends.outputs) {
+    this.enter(new Set(ends.inputs), first);
+    const loose = /** @type {Map<number, number[]>} */ (new Map());
+    for (const [value, readers] of this.readers) {
       const maker = this.makers.get(value);
-      if (maker !== undefined && this.boxes[maker].kind !== 'input') this.edge(maker, this.pill('output', value), value);
-      else if (first && !this.model.producers.has(value)) this.passed(value);
+      const far = maker === undefined ? (this.model.isConstant(value) ? [] : readers) : this.wire(value, maker, readers);
+      for (const reader of far) push(loose, reader, value);
+    }
+    for (const [reader, values] of loose) this.tell(this.boxes[reader], values);
+    this.leave(ends.outputs, first);
+  }
+
+  /** Add boxes for what comes from outside. @param {Set<number>} inputs @param {boolean} first */
+  enter(inputs, first) {
+    const entering = new Map(first ? [...inputs].map((value) => [value, []]) : []);
+    for (const [value, readers] of this.readers) {
+      if (inputs.has(value) || (!this.model.isConstant(value) && this.isOwn(value))) entering.set(value, readers);
+    }
+    for (const value of this.makers.keys()) entering.delete(value);
+    for (const values of groups(entering)) {
+      const place = this.pill('input', values);
+      for (const value of values) this.makers.set(value, place);
     }
   }
 
-  /** What is given out as it came in. @param {number} value */
-  passed(value) {
-    const maker = this.makers.get(value);
-    const pill = this.pill('output', value);
-    if (maker !== undefined) this.edge(maker, pill, value);
+  /** Draw edges to the boxes that read a value; return those for which that would be too many. @param {number} value @param {number} maker @param {number[]} readers */
+  wire(value, maker, readers) {
+    const others = readers.filter((reader) => reader !== maker);
+    const drawn = others.length > CROWD ? others.slice(0, 1) : others;
+    for (const reader of drawn) this.edge(maker, reader, value);
+    return others.slice(drawn.length);
   }
 
-  /** @param {number} value @param {number} place @param {Set<number>} entering */
-  read(value, place, entering) {
-    let maker = this.makers.get(value);
-    if (maker === undefined) {
-      if (!entering.has(value) && (this.model.isConstant(value) || !this.isOwn(value))) return;
-      maker = this.pill('input', value);
-      this.makers.set(value, maker);
+  /** Tell on a card what it reads without an edge. @param {Box} box @param {number[]} values */
+  tell(box, values) {
+    if (box.kind !== 'node' || box.inner) return;
+    box.face = withReads(this.model, box.face, values, this.model.isFoldable(box.key) ? 26 : 0);
+    Object.assign(box, { width: box.face.width, height: box.face.height });
+  }
+
+  /** Add boxes for what a graph gives out. @param {number[]} outputs @param {boolean} first */
+  leave(outputs, first) {
+    const leaving = /** @type {Map<number, number[]>} */ (new Map());
+    for (const value of outputs) {
+      const maker = this.makers.get(value);
+      const passed = maker === undefined ? !this.model.producers.has(value) : this.boxes[maker].kind === 'input';
+      if (passed ? first : maker !== undefined) leaving.set(value, maker === undefined ? [] : [maker]);
     }
-    if (maker !== place) this.edge(maker, place, value);
+    for (const values of groups(leaving)) {
+      const place = this.pill('output', values);
+      for (const maker of leaving.get(values[0]) ?? []) for (const value of values) this.edge(maker, place, value);
+    }
   }
 
   /** Whether a value from outside is drawn as coming in: not from another lane. @param {number} value */
@@ -168,11 +198,10 @@ class Wires {
     return producer === undefined || (this.model.nodes[producer].lane ?? 'forward') === this.name;
   }
 
-  /** @param {'input' | 'output'} kind @param {number} value */
-  pill(kind, value) {
-    const face = pillFace(this.model, value);
-    this.boxes.push({ kind, key: `v${value}`, face, value, x: 0, y: 0, width: face.width, height: face.height });
-    if (kind === 'input') this.makers.set(value, this.boxes.length - 1);
+  /** @param {'input' | 'output'} kind @param {number[]} values */
+  pill(kind, values) {
+    const face = pillFace(this.model, values, kind);
+    this.boxes.push({ kind, key: `v${values[0]}`, face, values, x: 0, y: 0, width: face.width, height: face.height });
     return this.boxes.length - 1;
   }
 
@@ -182,6 +211,13 @@ class Wires {
     if (!known) this.edges.set(`${from} ${to}`, { from, to, values: [value], points: [] });
     else if (!known.values.includes(value)) known.values.push(value);
   }
+}
+
+/** Values at the same boxes: together if they are many, or else each for itself. @param {Map<number, number[]>} places @returns {number[][]} */
+function groups(places) {
+  const found = /** @type {Map<string, number[]>} */ (new Map());
+  for (const [value, boxes] of places) push(found, boxes.join(' '), value);
+  return [...found.values()].flatMap((values) => (values.length > FEW ? [values] : values.map((value) => [value])));
 }
 
 /** Lanes from left to right. @param {string} title @param {Lane[]} lanes @returns {Content} */

@@ -59,8 +59,9 @@ class Links {
     const from = view.place(card);
     const read = typeof box.item === 'number' ? this.across(box.item) : [];
     for (const [numbers, name] of /** @type {[number[], string][]} */ ([[this.partners(box), 'link'], [read, 'data']])) {
-      for (const other of new Set(numbers.flatMap((number) => this.seen(number)))) {
-        if (other === card || other.contains(card) || card.contains(other)) continue;
+      const others = [...new Set(numbers.flatMap((number) => this.seen(number)))];
+      for (const other of others) {
+        if (other.contains(card) || card.contains(other) || others.some((outer) => outer !== other && outer.contains(other))) continue;
         this.overlay.append(drawing('path', { class: name, d: across(view.place(other), from) }));
       }
     }

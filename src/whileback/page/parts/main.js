@@ -2,7 +2,7 @@
 // Puts the page together.
 
 // How many cards are drawn at first, and at most when all are unfolded at once.
-const FIRST = 60, MOST = 1500;
+const FIRST = 45, MOST = 1500;
 
 class Page {
   constructor() {
@@ -29,6 +29,7 @@ class Page {
     document.title = `${this.model.name} · whileback`;
     byId('name').textContent = this.model.name;
     byId('count').textContent = counted(this.model.nodes.length, 'node');
+    document.body.classList.toggle('bare', innerWidth <= 720);
     this.listen();
     this.panel.overview();
     await this.redraw();
@@ -123,10 +124,11 @@ class Page {
   tell(key) {
     const number = Number(key.slice(1));
     if (key[0] === 'n') this.panel.node(number);
-    else if (key[0] === 'v') this.panel.value(number);
+    else if (key[0] === 'v') this.panel.values(this.drawing.boxes.get(/** @type {HTMLElement} */ (this.card()))?.values ?? [number]);
     else if (key[0] === 's') this.panel.section(/** @type {Section} */ (this.model.sections.get(key)));
     else this.panel.overview();
     document.body.classList.toggle('told', Boolean(key));
+    if (key) document.body.classList.remove('bare');
   }
 
   /** Fold or unfold a box, which stays where it is on the screen. @param {string} key */
@@ -235,11 +237,12 @@ function unfoldedAtFirst(model) {
   let count = pending.length;
   while (pending.length) {
     const key = /** @type {string} */ (pending.shift());
-    if (!model.isFoldable(key)) continue;
+    if (key[0] !== 'n' || !model.isFoldable(key)) continue;
     const inner = childrenOf(model, key);
-    if (count + inner.length > FIRST) continue;
+    const ends = (model.nodes[Number(key.slice(1))].bodies ?? []).flatMap((body) => [...model.graphs[body].inputs ?? [], ...model.graphs[body].outputs ?? []]);
+    if (count + inner.length + ends.length > FIRST) continue;
     open.add(key);
-    count += inner.length;
+    count += inner.length + ends.length;
     pending.push(...inner);
   }
   return open;

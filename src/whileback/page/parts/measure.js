@@ -19,6 +19,12 @@ function clip(text, length) {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 }
 
+/** A name without its middle: scopes begin alike, and what tells them apart stands last. @param {string} text @param {number} length */
+function clipName(text, length) {
+  const start = Math.floor(length / 4);
+  return text.length <= length ? text : `${text.slice(0, start)}…${text.slice(start + 1 - length)}`;
+}
+
 /** @param {number} count */
 function bytes(count) {
   const units = ['B', 'KB', 'MB', 'GB', 'TB'];
@@ -40,12 +46,10 @@ function nodeFace(model, number) {
   const given = [...parameters(model, node), ...Object.entries(node.attributes ?? {}).map(([name, text]) => `${name}=${text}`)];
   if (given.length) lines.push({ kind: 'given', text: clip(given.join(', '), 44) });
   const outputs = (node.outputs ?? []).map((value) => model.values[value]).filter(({ name }) => name);
-  for (const { name, type } of outputs.slice(0, 3)) lines.push({ kind: 'made', text: clip(name, 30), type: type ?? '' });
+  for (const { name, type } of outputs.slice(0, 3)) lines.push({ kind: 'made', text: clipName(name, 30), type: clip(shortType(type), 40) });
   if (outputs.length > 3) lines.push({ kind: 'more', text: `… ${outputs.length - 3} more` });
-  const across = forwardReads(model, number);
-  if (across.length) lines.push({ kind: 'across', text: clip(`reads ${across.map((value) => model.values[value].name).join(', ')}`, 44) });
   if (node.tape) lines.push({ kind: 'tape', text: tapeSummary(node.tape) });
-  return face(node.operator, lines, node.bodies?.length ? 26 : 0);
+  return makeFace(node.operator, lines, node.bodies?.length ? 26 : 0);
 }
 
 /** Weights and constants among the operands, as text. @param {Model} model @param {GraphNode} node */
@@ -59,13 +63,15 @@ function parameters(model, node) {
   return found;
 }
 
-/** Values of the model itself that a node of a gradient reads. @param {Model} model @param {number} number */
-function forwardReads(model, number) {
-  if (model.nodes[number].lane !== 'gradient') return [];
-  return (model.nodes[number].inputs ?? []).filter((value) => {
-    const producer = value === null ? undefined : model.producers.get(value);
-    return producer !== undefined && (model.nodes[producer].lane ?? 'forward') === 'forward';
-  }).map(Number);
+/** A card that also names what is read without an edge to it. @param {Model} model @param {Face} face @param {number[]} values @returns {Face} */
+function withReads(model, { title, lines }, values, button = 0) {
+  const names = values.map((value) => model.values[value].name).join(', ');
+  return makeFace(title, [...lines, { kind: 'across', text: clip(`reads ${names}`, 44) }], button);
+}
+
+/** Sizes without a name of their own are left open. @param {string} [type] */
+function shortType(type = '') {
+  return type.replace(/\b_d\d+\b/g, '?');
 }
 
 /** @param {Tape} tape */
@@ -89,23 +95,23 @@ function sectionFace(model, section) {
     { kind: 'given', text: counted(numbers.length, 'node') },
     { kind: 'made', text: clip(most.map(([name, count]) => `${name} ${count}`).join(' · '), 40) },
   ];
-  return face(clip(section.title, 36), lines, 26);
+  return makeFace(clipName(section.title, 34), lines, 60);
 }
 
 /** @param {string} title @param {Line[]} lines @param {number} button @returns {Face} */
-function face(title, lines, button) {
+function makeFace(title, lines, button) {
   const widths = lines.map(({ text, type }) => textWidth(type ? `${text}  ${type}` : text, 'line'));
   const wide = Math.max(textWidth(title, 'head') + button, ...widths) + 2 * CARD.side + 4;
   const width = Math.ceil(Math.min(CARD.most, Math.max(CARD.least, wide)));
   return { title, lines, width, height: CARD.head + CARD.end + CARD.line * lines.length };
 }
 
-/** The label of an input or output. @param {Model} model @param {number} value @returns {Face} */
-function pillFace(model, value) {
-  const { name, type } = model.values[value];
-  const text = clip(name, 32);
-  const width = Math.ceil(Math.min(CARD.most, textWidth(`${text}  ${type ?? ''}`, 'line') + 30));
-  return { title: text, lines: [{ kind: 'type', text: type ?? '' }], width, height: 24 };
+/** The label of an input or output, or of several. @param {Model} model @param {number[]} values @param {string} kind @returns {Face} */
+function pillFace(model, values, kind) {
+  const [{ name, type }] = values.length > 1 ? [{ name: counted(values.length, kind), type: '' }] : [model.values[values[0]]];
+  const text = clipName(name, 32), short = clip(shortType(type), 32);
+  const width = Math.ceil(Math.min(CARD.most, textWidth(`${text}  ${short}`, 'line') * 1.04 + 34));
+  return { title: text, lines: [{ kind: 'type', text: short }], width, height: 24 };
 }
 
 /** How high a text is that wraps. @param {string} text @param {number} width */

@@ -145,7 +145,7 @@ class Model {
 
   /** What a box can be unfolded to. @param {string} key */
   isFoldable(key) {
-    return key[0] === 's' || Boolean(this.nodes[Number(key.slice(1))].bodies?.length);
+    return key[0] === 's' || (key[0] === 'n' && Boolean(this.nodes[Number(key.slice(1))].bodies?.length));
   }
 
   /** @param {number} value */

@@ -54,13 +54,13 @@ class Panel {
     ]);
   }
 
-  /** @param {number} value */
-  value(value) {
+  /** @param {number[]} values */
+  values(values) {
+    const readers = new Set(values.flatMap((value) => this.model.readers.get(value) ?? []));
     this.fill([
       this.button('← the model', () => this.overview(), 'back'),
-      element('h2', { textContent: this.model.values[value].name }),
-      element('p', { className: 'name', textContent: this.model.values[value].type || 'of unknown type' }),
-      part('Read by', this.nodeList(this.model.readers.get(value) ?? [])),
+      part(counted(values.length, 'value'), this.valueList(values)),
+      part('Read by', this.nodeList([...readers])),
     ]);
   }
 

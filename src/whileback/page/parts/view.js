@@ -56,8 +56,8 @@ class View {
   fit(least = 0) {
     const { width, height } = this.area();
     const whole = Math.min((width - 48) / this.size.width, (height - 48) / this.size.height, 1.1);
-    this.scale = Math.max(whole, Math.min(least, (width - 32) / this.size.width), ZOOM.least);
-    this.x = (width - this.size.width * this.scale) / 2;
+    this.scale = Math.max(whole >= least * 0.75 ? whole : least, ZOOM.least);
+    this.x = Math.max(16, (width - this.size.width * this.scale) / 2);
     this.y = Math.max(24, (height - this.size.height * this.scale) / 2);
     this.apply();
   }
