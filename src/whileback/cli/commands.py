@@ -166,10 +166,16 @@ def _draw(arguments: argparse.Namespace) -> int:
 
 
 def diff(arguments: argparse.Namespace) -> int:
-    """`whileback diff`: print what changed from one model to another."""
+    """`whileback diff`: print what changed from one model to another, and draw it."""
+    if arguments.html:
+        _require_free(arguments.html, arguments.force)
     files = (arguments.model, arguments.other)
     with Progress(f"comparing {arguments.model} with {arguments.other}"):
-        found = whileback.diff(*(_one_of_two(arguments, file) for file in files))
+        before, after = (_one_of_two(arguments, file) for file in files)
+        found = whileback.diff(before, after)
+        if arguments.html:
+            page = whileback.to_html(after, before=before)
+            write_file(Path(arguments.html), page.encode())
     if arguments.json:
         print(to_json({"before": files[0], "after": files[1], **found.to_dict()}))
     else:

@@ -253,6 +253,8 @@ def _diff(parser: Parser) -> None:
     parser.add_argument("other", metavar="B", help="the same, changed")
     parser.add_argument("--all", action="store_true", help="show everything, not one screen of it")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--html", metavar="FILE", help="draw it in a page for a browser, too")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     _add_net_options(parser)
     parser.set_defaults(command=_later("diff"), failed=2)
 
