@@ -42,7 +42,8 @@ def test_page(
 
     def run(command: str) -> tuple[int, str]:
         capsys.readouterr()
-        return run_command(command, lambda: "".join(capsys.readouterr()))
+        status, printed = run_command(command, lambda: "".join(capsys.readouterr()))
+        return status, printed.replace(str(tmp_path), "/home/you")
 
     run_page(page, TEXTS[page], scope, run)
     judge(page, scope)
