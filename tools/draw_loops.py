@@ -33,20 +33,23 @@ text.dropped, text.plain { fill: #9aa4ae }
 .head-forward { fill: #3cc4b2 } .head-backward { fill: #f09a5b } .head-kept { fill: #a79bf0 }
 }
 """
+WIDTH = 560
 KINDS = ("forward", "backward", "kept", "plain")
 
 
 class Picture:
     """A picture of boxes, arrows and texts; places are in pixels from the upper left corner."""
 
-    def __init__(self, width: int, height: int, title: str) -> None:
-        self.size, self.title, self.parts = (width, height), title, list[str]()
+    def __init__(self, height: int, title: str) -> None:
+        self.height, self.title, self.parts = height, title, list[str]()
 
     def text(self, x: float, y: float, text: str, kind: str = "") -> None:
         """Write a text around (x, y); `kind` has its colour, and "small", "left" or "right"."""
         self.parts.append(f'<text x="{x:g}" y="{y:g}" class="{kind}">{escape(text)}</text>')
 
-    def box(self, x: float, y: float, text: str, kind: str, width: float = 64, high: float = 34) -> None:
+    def box(
+        self, x: float, y: float, text: str, kind: str, width: float = 64, high: int = 34
+    ) -> None:
         """Draw a box around (x, y)."""
         corner = f'x="{x - width / 2:g}" y="{y - high / 2:g}"'
         self.parts.append(f'<rect {corner} width="{width:g}" height="{high:g}" class="{kind}"/>')
@@ -62,7 +65,6 @@ class Picture:
 
     def write(self, name: str) -> None:
         """Write the picture as a file."""
-        width, height = self.size
         heads = "".join(
             f'<marker id="{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
             f'markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">'
@@ -70,8 +72,8 @@ class Picture:
             for kind in KINDS
         )
         lines = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-            f'width="{width}" height="{height}" role="img">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
+            f'width="{WIDTH}" height="{self.height}" role="img">',
             f"<title>{escape(self.title)}</title>",
             f"<style>{STYLE}</style>",
             f"<defs>{heads}</defs>",
@@ -83,7 +85,7 @@ class Picture:
 
 def chain() -> Picture:
     """Draw three operators in a row, and the chain rule below them."""
-    picture = Picture(560, 170, "The chain rule: slopes are multiplied from the end to the beginning")
+    picture = Picture(170, "The chain rule: slopes are multiplied from the end to the beginning")
     values = ["x = 3", "a = 6", "b = 36", "loss = 37"]
     slopes = ["24", "12", "1", "1"]
     for i, (value, slope) in enumerate(zip(values, slopes, strict=True)):
@@ -105,7 +107,7 @@ def chain() -> Picture:
 
 def trip() -> Picture:
     """Draw one trip of the loop, and its way back."""
-    picture = Picture(560, 200, "One trip: it multiplies; the way back needs what it multiplied")
+    picture = Picture(200, "One trip: it multiplies; the way back needs what it multiplied")
     picture.text(4, 55, "the trip", "forward left")
     picture.text(4, 150, "its way back", "backward left")
     picture.box(320, 50, "v · w", "forward", 100, 40)
@@ -123,7 +125,7 @@ def trip() -> Picture:
 
 def tape() -> Picture:
     """Draw four trips, their tape, and the reverse loop."""
-    picture = Picture(560, 350, "Four trips write a tape; the reverse loop reads it from its end")
+    picture = Picture(350, "Four trips write a tape; the reverse loop reads it from its end")
     states = ["1", "0.5", "0.25", "0.125", "0.0625"]
     slopes = ["0.0078", "0.0156", "0.0313", "0.0625", "0.125"]
     for i, (state, slope) in enumerate(zip(states, slopes, strict=True)):
@@ -149,7 +151,7 @@ def tape() -> Picture:
 
 def nested() -> Picture:
     """Draw a loop in a loop: the inner one runs again on the way back."""
-    picture = Picture(560, 250, "The inner loop runs again on the way back, and writes its tape then")
+    picture = Picture(250, "The inner loop runs again on the way back, and writes its tape then")
     for i in range(3):
         x = 110 + 170 * i
         picture.box(x, 70, "", "forward", 140, 50)
@@ -171,7 +173,7 @@ def nested() -> Picture:
 
 def memory() -> Picture:
     """Draw what is held of sixteen trips in each of three ways."""
-    picture = Picture(560, 260, "What is held of sixteen trips: all of each, the state of each, or four")
+    picture = Picture(260, "What is held of sixteen trips: all of each, the state of each, or four")
     rows = [
         ("keep", "all that the way back reads, of each trip", lambda i: "kept", 30),
         ("recompute", "the state of each trip; one more run of the body", lambda i: "kept", 13),
@@ -197,7 +199,7 @@ def _held(trip: int) -> str:
 
 def implicit() -> Picture:
     """Draw an iteration to a solution, and the gradient there."""
-    picture = Picture(560, 200, "The gradient of a solution needs the solution alone, not the way to it")
+    picture = Picture(200, "The gradient of a solution needs the solution alone, not the way to it")
     for i in range(5):
         x = 50 + 92 * i
         picture.box(x, 60, f"z{'₀₁₂₃₄'[i]}", "forward" if i == 4 else "dropped", 50)
