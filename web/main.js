@@ -1,8 +1,9 @@
 // Opens what the page needs, and says in the page what is missing.
 
-import { showSpirals } from "./show_spirals.js";
-import { showThrow } from "./show_throw.js";
+import { mayMove } from "./controls.js";
 import { runtime } from "./runtime.js";
+import { ShowSpirals } from "./show_spirals.js";
+import { ShowThrow } from "./show_throw.js";
 import { Spirals } from "./spirals.js";
 import { Throw } from "./throw.js";
 
@@ -13,11 +14,13 @@ function complain(box, error) {
   box.hidden = false;
 }
 
-async function open(ort, id, Model, show) {
+async function open(ort, id, Model, Show) {
   const part = section(id);
   const fail = (error) => complain(part.querySelector(".fault"), error);
   try {
-    show(part, await Model.open(ort), fail);
+    const { runner } = new Show(part, await Model.open(ort), fail);
+    await runner.once(runner.reset);
+    if (mayMove()) runner.start();
   } catch (error) {
     fail(error);
   } finally {
@@ -27,8 +30,8 @@ async function open(ort, id, Model, show) {
 
 try {
   const ort = await runtime();
-  await open(ort, "throw", Throw, showThrow);
-  await open(ort, "spirals", Spirals, showSpirals);
+  await open(ort, "throw", Throw, ShowThrow);
+  await open(ort, "spirals", Spirals, ShowSpirals);
 } catch (error) {
   complain(section("fault"), error);
 }

@@ -1,6 +1,6 @@
-"""Makes the models of the page: a throw with its gradient, and steps of training a network.
+"""Makes the models of the page, and the points: `python web/models.py FOLDER`.
 
-python web/models.py FOLDER
+A throw with its gradient, and steps of training a network.
 """
 
 from __future__ import annotations

@@ -3,30 +3,34 @@
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 export class Picture {
-  // `draw` is called with this picture once it is first seen, and after each change of its size.
+  // `draw` is called after each change of the size.
   constructor(svg, draw) {
     this.svg = svg;
-    new ResizeObserver(() => {
-      const { width, height } = svg.getBoundingClientRect();
-      Object.assign(this, { width, height });
-      svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-      draw();
-    }).observe(svg);
+    this.measure();
+    new ResizeObserver(() => (this.measure(), draw())).observe(svg);
+  }
+
+  measure() {
+    const { width, height } = this.svg.getBoundingClientRect();
+    Object.assign(this, { width, height });
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   }
 
   clear() {
     this.svg.replaceChildren();
   }
 
-  add(name, attributes, text = "") {
+  add(name, attributes, text = "", parent = this.svg) {
     const node = document.createElementNS(NAMESPACE, name);
     for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
     node.textContent = text;
-    this.svg.append(node);
+    parent.append(node);
+    return node;
   }
 
   line(points, kind) {
-    this.add("polyline", { points: points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" "), class: kind });
+    const places = points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`);
+    this.add("polyline", { points: places.join(" "), class: kind });
   }
 
   text(x, y, text, kind = "") {
@@ -34,6 +38,17 @@ export class Picture {
   }
 
   dot(x, y, r, kind) {
-    this.add("circle", { cx: x, cy: y, r, class: kind });
+    return this.add("circle", { cx: x, cy: y, r, class: kind });
+  }
+
+  // Moves a dot along points, once, which it reaches after equal times.
+  move(dot, points, seconds) {
+    ["cx", "cy"].forEach((attributeName, axis) => {
+      const values = points.map((point) => point[axis].toFixed(1)).join(";");
+      const animation = this.add(
+        "animate", { attributeName, values, dur: `${seconds}s`, begin: "indefinite" }, "", dot,
+      );
+      animation.beginElement();
+    });
   }
 }

@@ -1,7 +1,4 @@
-"""Serves a folder to browsers of this machine, until Ctrl-C.
-
-python web/serve.py FOLDER PORT
-"""
+"""Serves a folder to browsers of this machine, until Ctrl-C: `python web/serve.py FOLDER PORT`."""
 
 from __future__ import annotations
 

@@ -50,6 +50,12 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["c"]
 
 
+def test_others_may_read_it_as_they_may_other_files(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "c", CHECKPOINT)
+    (tmp_path / "other").touch()
+    assert (tmp_path / "c").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 def test_a_file_is_replaced_only_on_demand(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "c", CHECKPOINT)
     with pytest.raises(FormatError) as caught:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,17 +21,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         say = pytest.fail if os.environ.get("CI") else pytest.skip
         say("no ONNX Runtime Web: make javascript gets it, with npm")
     folder = tmp_path_factory.mktemp("served") / "some" / "where"
-    subprocess.run([sys.executable, WEB / "build.py", folder], check=True, capture_output=True)
+    command = [sys.executable, WEB / "build.py", folder]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
     return folder
 
 
 @pytest.fixture(scope="session")
 def address(folder: Path) -> Iterator[str]:
     """Serve the page as a part of a larger site, and yield its address."""
-    command = [sys.executable, WEB / "serve.py", folder.parents[1], "0"]
+    with serving(folder.parents[1]) as address:
+        yield f"{address}some/where/"
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve a folder, and yield its address."""
+    command = [sys.executable, WEB / "serve.py", folder, "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
         assert server.stdout is not None
-        yield f"{server.stdout.readline().split()[0]}some/where/"
+        yield server.stdout.readline().split()[0]
         server.kill()

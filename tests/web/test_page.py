@@ -38,6 +38,7 @@ TRAIN = """async ([steps, trips, rate]) => {
     for (let step = 0; step < steps; step++) await model.step(trips, rate);
     return { losses: model.losses, plane: await model.plane(8, trips) };
 }"""
+HIT = r"^0\.0(0\d|10) m$"
 SETTINGS = [
     {"velocity": [6, 7], "wind": -2, "bounces": 1, "target": 22},
     {"velocity": [6, 7], "wind": 8, "bounces": 0, "target": 4},
@@ -135,8 +136,8 @@ def test_descent_hits_the_flag(still: Page, folder: Path) -> None:
     assert number(throw, "trips") == len(first["path"])
     assert number(throw, "gradient0") == pytest.approx(first["velocity_grad"][0], abs=1e-3)
     assert number(throw, "difference0") == pytest.approx(first["velocity_grad"][0], abs=1e-3)
-    throw.get_by_label("Learning rate").fill("0.02")
-    shows(throw, "miss", r"^0\.00[0-5] m$")
+    throw.get_by_label("Learning rate").fill("0.03")
+    shows(throw, "miss", HIT)
     assert number(throw, "trips") > len(first["path"])
     assert 10 < number(throw, "steps") < 200
     expect(throw.get_by_role("button", name="Start")).to_be_visible()
@@ -148,11 +149,12 @@ def test_settings_by_keyboard_and_by_tapping(still: Page) -> None:
     throw.get_by_label("Bounces before").press("ArrowRight")
     shows(throw, "trips", f"^(?!{trips:.0f}$)")
     assert number(throw, "trips") > trips
+    throw.get_by_label("Learning rate").fill("0.03")
     throw.get_by_role("img").click(position={"x": 200, "y": 100})
     width = throw.get_by_role("img").bounding_box()["width"]
     flag = float(throw.get_by_role("slider", name="Flag").input_value())
-    assert flag == pytest.approx(200 / width * 32 - 1, abs=0.3)
-    shows(throw, "miss", r"^0\.00[0-5] m$")
+    assert flag == pytest.approx(200 / width * 33 - 1, abs=0.3)
+    shows(throw, "miss", HIT)
 
 
 def test_training_learns_the_spirals(still: Page, folder: Path) -> None:
@@ -160,7 +162,7 @@ def test_training_learns_the_spirals(still: Page, folder: Path) -> None:
     for _ in range(3):
         spirals.get_by_role("button", name="One step").click()
     shows(spirals, "steps", "^3$")
-    assert number(spirals, "loss") == pytest.approx(losses(folder, 3, 6, 0.005)[0][2], rel=1e-3)
+    assert number(spirals, "loss") == pytest.approx(losses(folder, 3, 6, 0.01)[0][2], rel=1e-3)
     assert number(spirals, "accuracy") < 80
     spirals.get_by_role("button", name="Start").click()
     shows(spirals, "loss", r"^0\.00")
@@ -170,7 +172,7 @@ def test_training_learns_the_spirals(still: Page, folder: Path) -> None:
     shows(spirals, "steps", "^0$")
     spirals.get_by_role("button", name="One step").click()
     shows(spirals, "steps", "^1$")
-    assert number(spirals, "loss") == pytest.approx(losses(folder, 1, 6, 0.005)[0][0], rel=1e-3)
+    assert number(spirals, "loss") == pytest.approx(losses(folder, 1, 6, 0.01)[0][0], rel=1e-3)
 
 
 def test_both_begin_by_themselves_on_a_phone(page: Page, address: str) -> None:
@@ -210,6 +212,15 @@ def test_what_is_missing_is_said(
     page.route(f"**/{missing}", lambda route: route.fulfill(status=404))
     page.goto(address)
     expect(page.get_by_role("alert")).to_have_text(message)
+    page.close()
+
+
+def test_a_page_that_no_server_serves(browser: Browser, folder: Path) -> None:
+    page = browser.new_page()
+    page.goto((folder / "index.html").as_uri())
+    expect(page.get_by_role("alert")).to_have_text(
+        "Browsers load this page from a server alone: `make web-demo` is one."
+    )
     page.close()
 
 

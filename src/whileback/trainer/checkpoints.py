@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -109,7 +110,11 @@ def write_checkpoint(
     metadata = {_KEY: f"{zlib.crc32(text.encode())} {text}"}
     save_file = _safetensors().numpy.save_file
     with errors_name(path), atomic_files(durable=True) as open_file:
-        save_file(state, open_file(path).name, metadata)
+        file = open_file(path)
+        mode = os.fstat(file.fileno()).st_mode
+        save_file(state, file.name, metadata)
+        # safetensors puts a file of its own there, which only its owner may read.
+        Path(file.name).chmod(stat.S_IMODE(mode))
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
