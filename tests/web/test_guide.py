@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 from safetensors.numpy import load_file
+from tests.docs.blocks import blocks, run_command
 from tests.web.conftest import WEB, serving
 
 import whileback
 from whileback import training
-from whileback.cli import main
 
 ROOT = WEB.parent
-BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture
-def blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, list[str]]:
+def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, list[str]]:
     """Return the guide's blocks by language, in a folder with what it says is needed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "node_modules").symlink_to(WEB / "node_modules")
@@ -31,31 +28,28 @@ def blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dic
         shutil.copyfile(ROOT / "examples" / "training" / name, name)
     shutil.copyfile(ROOT / "examples" / "decay.onnx.txt", "decay.onnx.txt")
     found: dict[str, list[str]] = {}
-    for language, text in BLOCK.findall((ROOT / "docs/guides/web-page.md").read_text("utf-8")):
-        found.setdefault(language, []).append(text)
+    for block in blocks((ROOT / "docs" / "guides" / "web-page.md").read_text(encoding="utf-8")):
+        found.setdefault(block.kind, []).append(block.code)
     return found
 
 
 def run(commands: str) -> None:
-    for command in map(shlex.split, commands.strip().splitlines()):
-        if command[0] == "whileback":
-            assert main(command[1:]) == 0
-        elif command[0] == "cp":
-            subprocess.run(command, check=True)
-        else:
-            assert command[:2] in (["pip", "install"], ["npm", "install"])
+    """Run commands, but for npm, whose packages are there already."""
+    for command in commands.strip().splitlines():
+        if not command.startswith("npm install "):
+            assert run_command(command, str)[0] == 0
 
 
 def test_the_page_trains_and_its_result_is_exported(
-    page: Page, blocks: dict[str, list[str]]
+    page: Page, guide: dict[str, list[str]]
 ) -> None:
-    install, artifacts, export, gradient = blocks["sh"]
+    install, artifacts, export, gradient = guide["sh"]
     run(install)
-    for block in blocks["python"]:
+    for block in guide["python"]:
         exec(block, {})
     run(artifacts)
     run(gradient)
-    for name, text in zip(("index.html", "gradient.html"), blocks["html"], strict=True):
+    for name, text in zip(("index.html", "gradient.html"), guide["html"], strict=True):
         Path(name).write_text(text)
     with serving(Path()) as address:
         page.route("**/favicon.ico", lambda route: route.fulfill(status=204))
