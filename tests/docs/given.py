@@ -74,34 +74,6 @@ def tuned(scope: Scope) -> None:
     assert found["z"].shape == (32, 2)
 
 
-def for_embedding() -> Scope:
-    model = parse(
-        "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1,2,3,4,5,6}> { y = MatMul(x, w) }"
-    )
-    whileback.save(model, "model.onnx")
-    return {"batches": list(for_torch()), "before": model.graph.initializers["w"].const_value}
-
-
-def for_torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        return
-    yield torch.ones(5, 4), torch.zeros(5, dtype=torch.int64)
-
-
-def embedded(scope: Scope) -> None:
-    if "tuned" in scope:
-        after = scope["tuned"].graph.initializers["w"].const_value
-        assert not np.array_equal(scope["before"].numpy(), after.numpy())
-    params, x = scope["params"], np.eye(3, dtype=np.float32)
-    goal = np.arange(6, dtype=np.float32).reshape(3, 2)
-    for _ in range(200):
-        value, params = scope["step"](params, x, goal)
-    assert value < 1e-4
-    np.testing.assert_allclose(params["w"], goal, atol=0.05)
-
-
 def for_xla() -> Scope:
     model = ir.from_onnx_text(CLASSIFIER)
     batch = {"x": np.ones((4, 2), np.float32), "label": np.zeros(4, np.int64)}
@@ -123,15 +95,7 @@ def for_caffe2() -> Scope:
     nets = {"predict_net.pb": images.proto(), "init_net.pb": fill, "net.pbtxt": net.proto()}
     for file, proto in nets.items():
         caffe2.save(proto, file)
-    x = np.array([0.5], np.float32)
-    np.save("x.npy", x)
-    pictures = [np.ones((1, 3, 8, 8), np.float32)] * 2
-    return {"caffe2": caffe2, "x": x, "train_net": images.proto(), "batches": pictures}
-
-
-def of_caffe2(scope: Scope) -> None:
-    assert scope["ws"].fetch(scope["gradients"]["w"]) == 3.0
-    assert scope["net"].proto().op[-1].type == "While"
+    return {}
 
 
 def downloaded(package: str, version: str, *files: str, tag: str = "py3-none-any") -> None:
@@ -161,13 +125,9 @@ GIVEN: dict[str, Callable[[], Scope]] = {
     "docs/training.md": for_training,
     "docs/guides/fine-tuning.md": for_tuning,
     "docs/guides/saliency.md": for_saliency,
-    "docs/embedding.md": for_embedding,
     "docs/xla.md": for_xla,
-    "docs/leaving-caffe2.md": for_caffe2,
 }
 JUDGES: dict[str, Callable[[Scope], None]] = {
     "README.md": tuned,
     "docs/training.md": tuned,
-    "docs/embedding.md": embedded,
-    "docs/leaving-caffe2.md": of_caffe2,
 }

@@ -124,6 +124,21 @@ def test_a_blob_that_nothing_writes() -> None:
     )
 
 
+def test_what_does_not_fit_tells_how_to_say_what_inputs_are() -> None:
+    made = net(op("LT", "i n", "c"))
+    given = {"i": np.array(0), "n": np.float32(3)}
+    with pytest.raises(NetDefError) as info:
+        reading(made, given)
+    assert str(info.value) == (
+        "LT (writes 'c') cannot be computed with the inputs 'i' INT64[], 'n' FLOAT[] and the "
+        "arguments none: they do not fit each other (ONNX's Less: reads 'n', which is "
+        "tensor(float), as 'B' beside 'i', which is tensor(int64): they must have one type). "
+        "Correct them, or say what the net's inputs are, which count as FLOAT of unknown shape "
+        "otherwise: `--input NAME=INT64:2,3` on the command line, `inputs=` in Python."
+    )
+    assert run(made, {**given, "n": np.array(3)})["c"]
+
+
 def test_a_scope_is_no_tensor() -> None:
     with pytest.raises(NetDefError) as info:
         reading(net(op("CreateScope", "", "W"), op("Tanh", "W", "z")), GIVEN)

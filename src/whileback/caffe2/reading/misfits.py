@@ -29,7 +29,8 @@ def misfit(op: OperatorDef, verb: str, inputs: Iterable[str], error: Exception) 
     return NetDefError(
         f"{label(op)} cannot be {verb} with the inputs {', '.join(inputs) or 'none'} and the "
         f"arguments {', '.join(args) or 'none'}: they do not fit each other{reason}. Correct them, "
-        "or the shapes of the net's inputs."
+        "or say what the net's inputs are, which count as FLOAT of unknown shape otherwise: "
+        "`--input NAME=INT64:2,3` on the command line, `inputs=` in Python."
     )
 
 
