@@ -31,12 +31,18 @@ def test_the_error_of_the_differences_is_allowed_for():
     assert badness(slopes((1.0, 1e-3)), [1.01])[0] > 1
 
 
-def test_differences_that_say_nothing_count_as_kinks():
-    for known in ((1.0, 0.5), (np.nan, np.inf, True)):
+def test_differences_that_say_little_count_as_kinks():
+    for known in ((1.0, 0.5, False, 0.5, 1.5), (np.nan, np.inf, True, np.nan, 1.0)):
         (compared,) = compare_formulas(slopes(known), np.array([1.0]))
-        assert compared.kink and compared.badness == 0
+        assert compared.kink and not compared.is_blind and compared.badness == 0
         (compared,) = compare_formulas(slopes(known), np.array([np.inf]))
         assert compared.badness == np.inf
+
+
+def test_differences_that_say_nothing_are_told_apart_from_kinks():
+    for got in (1.0, np.inf, np.nan):
+        (compared,) = compare_formulas(slopes((np.nan, np.inf, True)), np.array([got]))
+        assert compared.is_blind and compared.badness == 0
 
 
 def test_a_gradient_that_is_not_a_number_does_not_hide_the_others():

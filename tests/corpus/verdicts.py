@@ -192,7 +192,7 @@ class _Judgement:
         own, other = (list(run.values())[-len(expected) :] for run in (outputs, again))
         expected = [self._let_pass(expectation, point) for expectation in expected]
         findings = [e.judge(*pair) for e, *pair in zip(expected, own, other, strict=True)]
-        if not Report(tuple(findings)).ok:
+        if any(finding.wrong for finding in findings):
             raise WrongError(str(Report(tuple(findings))))
         for expectation, gradient in zip(expected, own, strict=True):
             self._note(expectation, gradient)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,8 +80,9 @@ def _findings(
 ) -> Iterator[Finding]:
     """Yield the verdict on each gradient, with the element that is wrong."""
     for each, gradient, moved in zip(expected, own, again, strict=True):
-        judged = each.judge(gradient, moved)
-        yield narrowed(judged, point, each.slopes, each.formula(gradient))
+        start = time.perf_counter()
+        judged = narrowed(each.judge(gradient, moved), point, each.slopes, each.formula(gradient))
+        yield replace(judged, seconds=each.seconds + time.perf_counter() - start)
 
 
 def cotangent_inputs(model: ir.Model, gradient_model: ir.Model) -> list[ir.Value]:
@@ -109,6 +112,7 @@ class Expectation:
         exact: the gradient that the gradient model gives in float64, and more of them for inputs
             that are off by one rounding; None where no engine runs it in float64.
         steepness: the slope at which the value's size would change the sum by its own size.
+        seconds: how long it took to find that out.
     """
 
     name: str
@@ -116,6 +120,7 @@ class Expectation:
     slopes: Sequence[Slope]
     exact: Sequence[np.ndarray] | None
     steepness: float
+    seconds: float = 0.0
 
     def formula(self, own: np.ndarray) -> np.ndarray:
         """Return what is compared with the differences: the gradient in float64, or else `own`."""
@@ -138,7 +143,7 @@ class Expectation:
             compared = compare_formulas(self.slopes, exact, rounding_of_constants(own.dtype))
             compared.append(compare_arithmetic(own, exact, moved, again, self.steepness))
         compared = compared or [Comparison("", 0.0, 0.0, 0.0)]
-        worst = max(compared, key=lambda comparison: comparison.badness)
+        worst = max(compared, key=_weight)
         kinks = tuple(comparison for comparison in compared if comparison.kink)
         return Finding(
             self.name, described, _verdict(compared, worst), worst, kinks, len(self.slopes)
@@ -154,27 +159,40 @@ def expectations(
     directions: int,
 ) -> list[Expectation]:
     """Return what the last outputs of a gradient model should be, one for each of `wrt`."""
-    exact = exact_gradients(gradient_model, arguments, rng)
+    exact, limits = exact_gradients(gradient_model, arguments, rng), (elements, directions)
     outputs = [str(value.name) for value in gradient_model.graph.outputs][-len(point.wrt) :]
     return [
-        Expectation(
-            name,
-            value.shape,
-            point.slopes(name, elements, directions),
-            None if exact is None else [run[output] for run in exact],
-            point.steepness(name),
-        )
-        for (name, value), output in zip(point.wrt.items(), outputs, strict=True)
+        _expectation(point, name, None if exact is None else [run[output] for run in exact], limits)
+        for name, output in zip(point.wrt, outputs, strict=True)
     ]
+
+
+def _expectation(
+    point: Point, name: str, exact: Sequence[np.ndarray] | None, limits: tuple[int, int]
+) -> Expectation:
+    start = time.perf_counter()
+    slopes, steepness = point.slopes(name, *limits), point.steepness(name)
+    seconds = time.perf_counter() - start
+    return Expectation(name, point.wrt[name].shape, slopes, exact, steepness, seconds)
 
 
 def _dims(shape: tuple[int, ...]) -> str:
     return f"[{','.join(map(str, shape))}]"
 
 
+def _weight(comparison: Comparison) -> tuple[bool, bool, float]:
+    """Return by what the worst of comparisons is chosen."""
+    wrong = comparison.badness > 1
+    return wrong, comparison.is_blind, comparison.badness + (not math.isfinite(comparison.got))
+
+
 def _verdict(compared: Sequence[Comparison], worst: Comparison) -> str:
     if worst.badness > 1:
         return "WRONG"
+    if any(comparison.is_blind for comparison in compared):
+        return "unknown"
+    if not all(math.isfinite(comparison.got) for comparison in compared):
+        return "infinite"
     if any(comparison.kink for comparison in compared):
         return "kink"
     if all(comparison.got == 0 for comparison in compared):

@@ -23,7 +23,8 @@ _EPS = float(np.finfo(np.float64).eps)
 class Derivative:
     """A derivative, how far off it may be, and whether the function has a kink or jump there.
 
-    `left` and `right` are the slopes on its two sides, which differ at a kink.
+    `left` and `right` are the slopes on its two sides, which differ at a kink. Where the function
+    ends, one of them is no finite number; where it has no numbers at all, neither is.
     """
 
     value: float
@@ -62,7 +63,14 @@ def derivative(
             best = found
         if best.error <= enough:
             break
-    return best if np.isfinite(best.value) else Derivative(_tangent(function, middle), np.inf, True)
+    return best if np.isfinite(best.value) else _at_an_end(function, middle)
+
+
+def _at_an_end(function: Callable[[float], float], middle: float) -> Derivative:
+    """Return what is known where the function has no numbers on one side, or on both."""
+    step = 1e-6
+    left, right = (middle - function(-step)) / step, (function(step) - middle) / step
+    return Derivative(_tangent(function, middle), np.inf, True, left, right)
 
 
 def _tangent(function: Callable[[float], float], middle: float) -> float:

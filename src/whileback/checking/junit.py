@@ -13,18 +13,25 @@ __all__ = ["to_junit"]
 def to_junit(report: Report, model: str) -> bytes:
     """Return the report as one suite named after the model, with a test for each value.
 
-    A gradient that is wrong is a failure; what there is to know of others is their output.
+    A gradient that is wrong or not finite is a failure, one of which nothing is known an error;
+    what there is to know of others is their output. Times are in seconds.
     """
     suite = ElementTree.Element("testsuite", name=xml_text(f"whileback check {model}"))
-    failures = sum(not finding.ok for finding in report.findings)
-    counts = {"tests": len(report.findings), "failures": failures, "errors": 0, "skipped": 0}
-    suite.attrib.update({name: str(count) for name, count in counts.items()})
+    kinds = [_kind(finding) for finding in report.findings]
+    suite.attrib |= {
+        "tests": str(len(kinds)),
+        "failures": str(kinds.count("failure")),
+        "errors": str(kinds.count("error")),
+        "skipped": "0",
+        "time": f"{sum(finding.seconds for finding in report.findings):.3f}",
+    }
     for finding in report.findings:
         case = ElementTree.SubElement(
             suite,
             "testcase",
             classname=xml_text(model),
             name=xml_text(f"gradient of {finding.name}"),
+            time=f"{finding.seconds:.3f}",
         )
         _result(case, finding)
     ElementTree.indent(suite)
@@ -32,10 +39,14 @@ def to_junit(report: Report, model: str) -> bytes:
     return written + b"\n"
 
 
-def _result(case: ElementTree.Element, finding: Finding) -> None:
-    table = xml_text(str(Report((finding,))))
+def _kind(finding: Finding) -> str:
     if finding.ok:
-        ElementTree.SubElement(case, "system-out").text = table
-        return
-    failure = ElementTree.SubElement(case, "failure", message=xml_text(finding.summary))
-    failure.text = table
+        return "system-out"
+    return "error" if finding.verdict == "unknown" else "failure"
+
+
+def _result(case: ElementTree.Element, finding: Finding) -> None:
+    element = ElementTree.SubElement(case, _kind(finding))
+    element.text = xml_text(str(Report((finding,))))
+    if not finding.ok:
+        element.set("message", xml_text(finding.summary))

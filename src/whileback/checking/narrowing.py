@@ -22,7 +22,7 @@ def narrowed(
     It stays as it is if it names an element already, or if no single element is wrong.
     """
     worst = finding.worst
-    if worst is None or finding.ok:
+    if worst is None or not finding.wrong:
         return finding
     for slope in slopes:
         if slope.where == worst.where and np.count_nonzero(slope.direction) > 1:

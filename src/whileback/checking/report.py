@@ -10,6 +10,14 @@ __all__ = ["Comparison", "Finding", "Report"]
 
 # So many kinks are told of in the text.
 _SHOWN = 3
+_NOTES = {
+    "zero": "all of it is zero, so that nothing was seen; other inputs may show more",
+    "infinite": "the slope of the model is infinite there, and so is its gradient",
+    "unknown": (
+        "the model gives NaN or infinite values there, or on both sides of it, so that there is "
+        "nothing to compare with; give other inputs"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -17,6 +25,7 @@ class Comparison:
     """Two numbers that should agree: what the gradient model says, and what it should say.
 
     At a kink, `left` and `right` are the slopes on its two sides, as far as they are known.
+    Where neither is, nothing is known of the gradient.
     """
 
     where: str
@@ -30,8 +39,15 @@ class Comparison:
     @property
     def error(self) -> float:
         """How far apart they are; infinite if the gradient is not a number."""
+        if self.got == self.want or (math.isnan(self.got) and math.isnan(self.want)):
+            return 0.0
         difference = abs(self.got - self.want)
         return difference if math.isfinite(difference) else math.inf
+
+    @property
+    def is_blind(self) -> bool:
+        """Tell whether there are no numbers to compare with, on either side."""
+        return self.kink and not (math.isfinite(self.left) or math.isfinite(self.right))
 
     @property
     def badness(self) -> float:
@@ -39,6 +55,8 @@ class Comparison:
 
         An infinite one is right where a root starts, as at `Sqrt(0)`.
         """
+        if self.is_blind:
+            return 0.0
         if self.kink:
             return 0.0 if math.isfinite(self.got) or self.got == self.want else math.inf
         if not self.error:
@@ -61,7 +79,8 @@ class Finding:
     """The verdict on one value's gradient, and the place where it agrees least.
 
     Verdicts: `ok`; `WRONG`; `kink`: not smooth everywhere, the rest agrees; `zero`: agrees, but
-    all of it is zero, so that nothing was seen; or what is wrong with the shape or type.
+    all of it is zero, so that nothing was seen; `infinite`: agrees, but is not finite everywhere;
+    `unknown`: the model has no finite values to compare with; or what is wrong with the shape.
 
     Attributes:
         name: the value.
@@ -70,6 +89,7 @@ class Finding:
         worst: the place where the numbers agree least; None if they were not compared.
         kinks: where finite differences found no derivative, so that only a number was asked for.
         compared: how many elements or directions were compared with finite differences.
+        seconds: how long that took.
     """
 
     name: str
@@ -78,11 +98,17 @@ class Finding:
     worst: Comparison | None = None
     kinks: tuple[Comparison, ...] = ()
     compared: int = 0
+    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
-        """Tell whether nothing is wrong."""
+        """Tell whether the gradient is right, as far as there is one."""
         return self.verdict in ("ok", "kink", "zero")
+
+    @property
+    def wrong(self) -> bool:
+        """Tell whether the gradient is not what it should be."""
+        return self.verdict.startswith("WRONG")
 
     @property
     def summary(self) -> str:
@@ -113,8 +139,8 @@ class Finding:
     @property
     def note(self) -> str:
         """What else there is to know, as a sentence: where the model is not smooth, or nothing."""
-        if self.verdict == "zero":
-            return "all of it is zero, so that nothing was seen; other inputs may show more"
+        if self.verdict in _NOTES:
+            return _NOTES[self.verdict]
         if not self.kinks:
             return ""
         places = ", ".join(map(_kink, self.kinks[:_SHOWN]))
@@ -133,8 +159,14 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Tell whether nothing is wrong with any value."""
+        """Tell whether all gradients are right, as far as there are any."""
         return all(finding.ok for finding in self.findings)
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0 if all is right, 2 if something is unknown, 1 if it is worse."""
+        verdicts = {finding.verdict for finding in self.findings if not finding.ok}
+        return 0 if not verdicts else 2 if verdicts == {"unknown"} else 1
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data, as `whileback check --json` prints it."""
@@ -151,7 +183,10 @@ class Report:
 
 def _kink(at: Comparison) -> str:
     if not (math.isfinite(at.left) and math.isfinite(at.right)):
-        return f"{at.where} (gradient {at.got:.6g}, differences are no numbers)"
+        slope = at.left if math.isfinite(at.left) else at.right
+        return (
+            f"{at.where} (gradient {at.got:.6g}, slope {slope:.6g} on the one side that there is)"
+        )
     return f"{at.where} (gradient {at.got:.6g}, slopes {at.left:.6g} and {at.right:.6g})"
 
 

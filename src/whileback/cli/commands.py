@@ -107,7 +107,7 @@ def check(arguments: argparse.Namespace) -> int:
     if arguments.junit:
         write_file(Path(arguments.junit), to_junit(report, arguments.model))
     print(to_json({"model": arguments.model, **report.to_dict()}) if arguments.json else report)
-    return 0 if report.ok else 1
+    return report.status
 
 
 def run(arguments: argparse.Namespace) -> int:

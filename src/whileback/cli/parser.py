@@ -188,7 +188,8 @@ def _derivative(name: str, parser: Parser) -> None:
 
 def _check(parser: Parser) -> None:
     parser.epilog = (
-        "Exit status: 0 if no gradient is wrong, 1 if one is, 2 if that could not be found out."
+        "Exit status: 0 if no gradient is wrong, 1 if one is wrong or infinite, 2 if that could "
+        "not be found out."
     )
     _add_values(parser)
     parser.add_argument(
