@@ -83,7 +83,8 @@ def test_notes_name_some_kinks_and_count_the_others():
     assert finding.note == (
         "no derivative at 5 of 9 places, which are not judged: "
         "[0] (gradient 0, slopes 0 and 1), "
-        "[9] (gradient 1, slope 2 on the one side that there is), [0] (gradient 0, slopes 0 and 1), and 2 more"
+        "[9] (gradient 1, slope 2 on the one side that there is), "
+        "[0] (gradient 0, slopes 0 and 1), and 2 more"
     )
     assert Finding("x", "FLOAT[]", "zero", KINK).note == (
         "all of it is zero, so that nothing was seen; other inputs may show more"
