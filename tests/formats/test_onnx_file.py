@@ -114,7 +114,7 @@ class TestLoadRefuses:
         )
 
     def test_other_bytes(self, tmp_path: Path) -> None:
-        (tmp_path / "m.onnx").write_bytes(b"<html>not found</html>")
+        (tmp_path / "m.onnx").write_bytes(b"not found\xff")
         assert refused(tmp_path / "m.onnx") == (
             "is no ONNX model, or damaged or truncated (Protobuf says: Wire format was corrupt); "
             "text form is read from .onnx.txt, .onnxtxt and .txt"

@@ -37,6 +37,11 @@ def read_bytes(path: Path) -> bytes:
         status = path.stat()
     except FileNotFoundError:
         raise FormatError(missing(path)) from None
+    if stat.S_ISDIR(status.st_mode) and (path / "saved_model.pb").exists():
+        raise FormatError(
+            "is a SavedModel of TensorFlow's, not an ONNX model; convert it with tf2onnx "
+            "(python -m tf2onnx.convert --saved-model FOLDER --output model.onnx)"
+        )
     if stat.S_ISDIR(status.st_mode):
         raise FormatError("is a folder; give the model file in it")
     if not stat.S_ISREG(status.st_mode):

@@ -16,6 +16,7 @@ from whileback.formats.atomic import atomic_files, require_free
 from whileback.formats.data_layout import DataLayout, ExternalData, Progress, check_references
 from whileback.formats.external_data import DataFolder
 from whileback.formats.files import errors_name, read_bytes
+from whileback.formats.foreign import foreign
 from whileback.formats.proto_checks import check_model
 from whileback.formats.tensors import places
 
@@ -111,10 +112,11 @@ def _parse(data: bytes) -> onnx.ModelProto:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:
         reason = str(error).partition(": ")[2]
-        raise FormatError(
+        told = foreign(data) or (
             f"is no ONNX model, or damaged or truncated (Protobuf says: {reason}); "
             "text form is read from .onnx.txt, .onnxtxt and .txt"
-        ) from None
+        )
+        raise FormatError(told) from None
     return proto
 
 
