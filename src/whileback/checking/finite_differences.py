@@ -104,7 +104,8 @@ def size_of_terms(function: Callable[[float], float], middle: float) -> float:
 
 def _off_a_parabola(function: Callable[[float], float], middle: float, step: float) -> float:
     values = np.array([function(k * step) if k else middle for k in range(-8, 9)])
-    off = np.abs(np.diff(values, 3)) / 2
+    with np.errstate(invalid="ignore"):
+        off = np.abs(np.diff(values, 3)) / 2
     return float(3 * np.median(off)) if np.all(np.isfinite(off)) else 0.0
 
 
