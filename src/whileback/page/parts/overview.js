@@ -1,6 +1,9 @@
 // @ts-check
 // The small map of the whole drawing, and of the part that is seen.
 
+// In dots, two for each dot of the screen.
+const MAP = { width: 360, height: 400, least: 48 };
+
 class Overview {
   /** @param {HTMLCanvasElement} canvas @param {View} view */
   constructor(canvas, view) {
@@ -21,6 +24,11 @@ class Overview {
 
   /** @param {Content} content @param {(name: string) => string} colour */
   paint(content, colour) {
+    const { width, height } = this.view.size;
+    const factor = Math.min(MAP.width / width, MAP.height / height);
+    this.canvas.width = Math.max(width * factor, MAP.least);
+    this.canvas.height = Math.max(height * factor, MAP.least);
+    this.canvas.style.width = `${this.canvas.width / 2}px`;
     this.picture.width = this.canvas.width;
     this.picture.height = this.canvas.height;
     const pen = /** @type {CanvasRenderingContext2D} */ (this.picture.getContext('2d'));
@@ -59,7 +67,9 @@ class Overview {
     const seen = [-x / scale, -y / scale, width / scale, height / scale].map((each) => each * this.factor);
     pen.lineWidth = 3;
     pen.strokeStyle = getComputedStyle(this.canvas).color;
-    pen.strokeRect(seen[0], seen[1], seen[2], seen[3]);
+    const [right, bottom] = [Math.min(seen[0] + seen[2], this.canvas.width - 2), Math.min(seen[1] + seen[3], this.canvas.height - 2)];
+    const [left, top] = [Math.max(seen[0], 2), Math.max(seen[1], 2)];
+    pen.strokeRect(left, top, right - left, bottom - top);
     this.canvas.hidden = size.width * scale <= width && size.height * scale <= height;
   }
 
@@ -68,10 +78,10 @@ class Overview {
     event.stopPropagation();
     if (!event.buttons) return;
     const box = this.canvas.getBoundingClientRect();
-    const factor = (this.factor * box.width) / this.canvas.width;
+    const factor = this.factor / 2;
     const { width, height } = this.view.area();
-    this.view.x = width / 2 - ((event.clientX - box.left) / factor) * this.view.scale;
-    this.view.y = height / 2 - ((event.clientY - box.top) / factor) * this.view.scale;
+    this.view.x = width / 2 - ((event.clientX - box.left - 7) / factor) * this.view.scale;
+    this.view.y = height / 2 - ((event.clientY - box.top - 7) / factor) * this.view.scale;
     this.view.apply();
   }
 }

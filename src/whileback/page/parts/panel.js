@@ -32,6 +32,7 @@ class Panel {
       this.button('← the model', () => this.overview(), 'back'),
       element('h2', { textContent: node.operator }),
       element('p', { className: 'name', textContent: [node.name, lane].filter(Boolean).join(' · ') }),
+      this.inside(`n${number}`),
       paragraphs(node.doc ?? ''),
       ...(node.change ? [part(`${node.change.kind[0].toUpperCase()}${node.change.kind.slice(1)}`, [list(node.change.details ?? [])])] : []),
       ...this.linked(number),
@@ -50,8 +51,21 @@ class Panel {
       this.button('← the model', () => this.overview(), 'back'),
       element('h2', { textContent: section.title }),
       element('p', { className: 'name', textContent: `${counted(numbers.length, 'node')}, drawn as one box` }),
+      this.inside(/** @type {string} */ (section.key)),
       part('Nodes', this.nodeList(numbers)),
     ]);
+  }
+
+  /** The boxes around a box. @param {string} key */
+  inside(key) {
+    const outer = this.model.path(key).slice(0, -1);
+    const buttons = outer.map((each) => this.button(this.titleOf(each), () => this.go(each), ''));
+    return buttons.length ? element('div', { className: 'inside' }, ['in', ...buttons]) : null;
+  }
+
+  /** @param {string} key */
+  titleOf(key) {
+    return key[0] === 's' ? this.model.sections.get(key)?.title ?? '' : this.model.nodes[Number(key.slice(1))].operator;
   }
 
   /** @param {number[]} values */

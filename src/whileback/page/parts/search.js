@@ -13,7 +13,7 @@ class Search {
     /** @type {number[]} */
     this.hits = [];
     this.at = -1;
-    this.texts = model.nodes.map((node) => textOf(model, node));
+    this.texts = model.nodes.map((node) => textsOf(model, node));
     field.addEventListener('input', () => this.find());
     field.addEventListener('focus', () => this.find());
     field.addEventListener('keydown', (event) => this.key(event));
@@ -28,9 +28,8 @@ class Search {
   find() {
     const words = this.field.value.toLowerCase().split(/\s+/).filter(Boolean);
     const { paths } = this.model;
-    this.hits = words.length
-      ? this.texts.flatMap((text, number) => (paths.has(`n${number}`) && words.every((word) => text.includes(word)) ? [number] : []))
-      : [];
+    const ranks = this.texts.map((texts, number) => (words.length && paths.has(`n${number}`) ? rank(texts, words) : Infinity));
+    this.hits = [...ranks.keys()].filter((number) => ranks[number] < Infinity).sort((a, b) => ranks[a] - ranks[b]);
     this.at = -1;
     this.show(words.length > 0);
   }
@@ -98,9 +97,18 @@ class Search {
   }
 }
 
-/** @param {Model} model @param {GraphNode} node */
-function textOf(model, node) {
-  const made = (node.outputs ?? []).map((value) => `${model.values[value].name} ${model.values[value].type ?? ''}`);
+/** What a node is called, what it is, and what it reads. @param {Model} model @param {GraphNode} node @returns {string[][]} */
+function textsOf(model, node) {
+  const made = (node.outputs ?? []).map((value) => model.values[value]);
   const read = (node.inputs ?? []).map((value) => (value === null ? '' : model.values[value].name));
-  return [node.operator, node.name, ...made, ...read].join('\n').toLowerCase();
+  const names = [node.operator, node.name, ...made.map(({ name }) => name)];
+  return [names, made.map(({ type }) => type ?? ''), read].map((texts) => texts.map((text) => text.toLowerCase()));
+}
+
+/** First what is called so, then what is called alike, then what has such a type, then what reads it. @param {string[][]} texts @param {string[]} words */
+function rank([names, types, read], words) {
+  if (names.includes(words.join(' '))) return 0;
+  const within = [names, [...names, ...types], [...names, ...types, ...read]];
+  const place = within.findIndex((texts) => words.every((word) => texts.some((text) => text.includes(word))));
+  return place < 0 ? Infinity : place + 1;
 }
