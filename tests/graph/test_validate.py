@@ -71,6 +71,17 @@ def test_operators(text: str, message: str) -> None:
     assert str(error.value) == message
 
 
+def test_a_loop_of_a_limit_alone() -> None:
+    """Its condition is left out, and it carries nothing: all that it has is `Loop(m, "")`."""
+    model = parse("""(int64 m, bool yes, float x) => (float[M] y) {
+        y = Loop(m, yes) <body = b (int64 i, bool c) => (bool d, float r) {
+            d = Identity(c) r = Identity(x)
+        }>
+    }""")
+    model.graph[0].replace_input_with(1, None)
+    normalize(model)
+
+
 def test_operators_of_other_domains_are_not_looked_at() -> None:
     text = '<ir_version: 10, opset_import: ["" : 21, "my" : 1]> '
     normalize(parse(text + "g (float x) => (float y) { y = my.Exp <axis = 1> (x, x) }"))

@@ -131,7 +131,8 @@ def _attributes(node: ir.Node, form: _Form) -> str | None:
 
 def _counts(node: ir.Node, form: _Form) -> str | None:
     count = len(node.inputs)
-    while count and node.inputs[count - 1] is None:
+    # What is left out at the end counts up to there: `Loop(M, "")` carries nothing.
+    while count > form.min_inputs and node.inputs[count - 1] is None:
         count -= 1
     if not form.min_inputs <= count <= form.max_inputs:
         return f"has {count} inputs, and the operator takes {_range(form)}"

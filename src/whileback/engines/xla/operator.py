@@ -91,13 +91,20 @@ class Operator:
     def stack_of(self, count: Any) -> Rows | None:
         """Return a stack inside a loop that has as many rows as a count that only the run knows.
 
-        That is guessed: a run in which it is wrong reports so.
+        That the stack before has so many is guessed: a run in which it is wrong reports so. Where
+        there is none, or it has others, the numbers of the rows are a stack of their own.
         """
-        stack = None if self.trace.can_end else self.trace.latest
-        if stack is None:
+        trace, name = self.trace, str(self.node.name)
+        room = trace.capacity(name)
+        if trace.can_end or room is None:
             return None
-        what = f"{self.node.name} has as many elements as the stack before it"
-        return stack if self.trace.assumed(what, stack.count == count) else None
+        stack = trace.latest
+        what = f"{name} has as many elements as the stack before it"
+        if stack is not None and trace.assumed(what, stack.count == count):
+            return stack
+        count = jnp.maximum(count, 0)
+        trace.needed(name, count)
+        return Rows(jnp.arange(room), count)
 
 
 def is_static(value: Any) -> bool:
