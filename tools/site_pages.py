@@ -2,10 +2,13 @@
 
 Pages that lie elsewhere in the repository are pages of the site, too, and other files that a page
 links to are copied; a link to what is not there is left as it is, so that MkDocs warns of it.
+`<!-- help: COMMAND -->`, on a line of its own, becomes what the command says of itself.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import posixpath
 import re
@@ -30,6 +33,8 @@ OUTSIDE = {
 # Blocks of code are matched as well, so that nothing in them is taken for a link.
 LINK = re.compile(r"(?P<code>^( *)```.*?^\2```$)|\]\((?P<target>[^)\s#:]+)(?=[#)])", re.M | re.S)
 
+HELP = re.compile(r"^<!-- help: (\w+) -->$", re.MULTILINE)
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that lie outside of docs/, and the files that pages link to."""
@@ -48,8 +53,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links out of docs/ to where the site has what they mean."""
+    """Lead links out of docs/ to where the site has what they mean, and put help in its place."""
     place = page.file.src_uri
+    markdown = HELP.sub(lambda match: f"```text\n{_help(match[1])}```", markdown)
     return markdown if place in OUTSIDE.values() else relinked(markdown, f"docs/{place}", place)
 
 
@@ -68,6 +74,16 @@ def relinked(text: str, source: str, place: str) -> str:
 def linked(text: str, source: str) -> list[str]:
     """Return the paths in the repository to which links of the file `source` lead."""
     return [_resolved(m["target"], source) for m in LINK.finditer(text) if m["target"]]
+
+
+def _help(command: str) -> str:
+    from whileback.cli import main
+
+    os.environ["COLUMNS"] = "96"
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        main([command, "--help"])
+    return printed.getvalue()
 
 
 def _resolved(target: str, source: str) -> str:

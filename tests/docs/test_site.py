@@ -16,6 +16,9 @@ import pytest
 from playwright.sync_api import Page
 from tests.browser import PHONE
 
+import whileback
+from whileback.cli import main
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -54,6 +57,22 @@ def test_every_page_is_in_it(site: Path) -> None:
     for place in places:
         folder = place.parent if place.name == "index" else place
         assert (site / folder / "index.html").is_file()
+
+
+def test_every_command_is_in_the_reference(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
+    shown = (site / "commands" / "index.html").read_text(encoding="utf-8")
+    assert {"gradient", "train"} <= set(commands)
+    assert [name for name in commands if f"usage: whileback {name}" not in shown] == []
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    page = (site / "api" / "index.html").read_text(encoding="utf-8")
+    calls = [name for name in whileback.__all__ if name[0].islower() and name != "training"]
+    assert {"gradient", "check"} <= set(calls)
+    assert [name for name in calls if not re.search(rf'id="whileback\.(\w+\.)*{name}"', page)] == []
 
 
 @pytest.mark.parametrize("name", ["", "training/", "project/readme/"])
