@@ -6,7 +6,10 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import onnx
+import onnx.parser
 import onnx_ir as ir
+import pytest
 from tests.judge import parse
 
 from whileback import gradient
@@ -138,3 +141,23 @@ def test_the_gradient_has_the_sections_of_the_model() -> None:
     mirrored = [item.title for item in backward if isinstance(item, Section)]
     assert mirrored == [f"∂ {title}" for title in reversed(titles)]
     assert all(a != b for a, b in pairwise(mirrored))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{ y = Neg(nothing) }",
+        "{ y = MatMul(x, x, x) }",
+        "{ y = If(x) }",
+        "{ y = Loop(x) <body = 3> }",
+        "{ y = NoSuchOperator(x) }",
+        "{ y = Constant() }",
+        "{ y = Constant<own = 3>() }",
+        "{ y = Constant<value = 3>() }",
+        '{ y = Constant<value_floats = "three">() }',
+    ],
+)
+def test_what_is_not_valid_is_shown(body: str) -> None:
+    text = f'<ir_version: 10, opset_import: ["" : 21]> f (float[2] x) => (float[2] y) {body}'
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    assert [node.operator for node in read(typed(model)).nodes] == [model.graph[0].op_type]

@@ -9,9 +9,10 @@ import onnx_ir as ir
 
 from whileback.graph.origin import ORIGIN, is_new
 from whileback.graph.printing import attribute_text, tensor_text
-from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, operands, subgraphs
+from whileback.graph.scopes import STANDARD_DOMAINS, operands, subgraphs
 from whileback.graph.shapes import describe
 from whileback.graph.tape import tape_of
+from whileback.graph.tensors import constant_tensor
 from whileback.page.document import Document, Graph, Lane, Node, Value
 from whileback.page.lanes import arrange, runs_upward
 
@@ -176,19 +177,25 @@ def _drawn(graph: AnyGraph) -> Iterator[ir.Node]:
 
 
 def _is_constant(node: ir.Node) -> bool:
-    if not is_standard(node, "Constant"):
-        return False
-    return ir.convenience.get_const_tensor(node.outputs[0]) is not None
+    return _held(node) is not None
+
+
+def _held(node: ir.Node) -> ir.TensorProtocol | None:
+    """Return the tensor of a `Constant`; none of one whose attribute is not of the right type."""
+    try:
+        tensor = constant_tensor(node, {})
+    except (TypeError, ValueError):
+        return None
+    return tensor if isinstance(tensor, ir.TensorProtocol) else None
 
 
 def _constant(value: ir.Value) -> str:
     """Return what is known of the elements of a weight or constant."""
     producer = value.producer()
-    if producer is None and not value.is_initializer():
-        return ""
-    if producer is not None and not _is_constant(producer):
-        return ""
-    tensor = ir.convenience.get_const_tensor(value)
+    if producer is not None:
+        tensor = _held(producer)
+    else:
+        tensor = value.const_value if value.is_initializer() else None
     return "" if tensor is None else _clipped(tensor_text(tensor), _TEXT)
 
 
