@@ -92,12 +92,21 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     >>> nearest("los", ["loss", "w", "x"])
     "did you mean 'loss'?"
+    >>> nearest("Dense_1", ["encoder/Dense_0/weight:0", "encoder/Dense_1/weight:0"])
+    "did you mean 'encoder/Dense_1/weight:0'?"
     """
     candidates = list(known)
     close = difflib.get_close_matches(name, candidates, n=3, cutoff=0.5)
+    close = close or _around(name, candidates)
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
     # An ellipsis takes as much room as the last one of four.
     shown = candidates if len(candidates) <= 4 else [*candidates[:3]]
     more = ", …" if len(candidates) > len(shown) else ""
     return f"there are {len(candidates)}: {', '.join(map(repr, shown))}{more}"
+
+
+def _around(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to three names that have this one, but for its wildcards, as a part."""
+    part = name.strip("*").lower()
+    return [each for each in known if len(part) > 2 and part in each.lower()][:3]

@@ -245,5 +245,5 @@ def test_a_quantised_model_that_is_not_said_to_be_one() -> None:
     assert str(caught.value) == (
         "The loss depends on no float tensor of model 'model' that could be trained. Name some "
         "with trainable=, or make inputs initializers. Of a quantised model, say "
-        "quantized='straight-through'."
+        "quantized='straight-through' (--quantized straight-through)."
     )

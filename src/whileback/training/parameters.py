@@ -94,7 +94,8 @@ def trained(
     chosen = trainable_for(graph, held, [loss], patterns, statistics)
     if not chosen:
         rounds = any(is_standard(node, "DequantizeLinear") for node in walk(graph))
-        hint = " Of a quantised model, say quantized='straight-through'." if rounds else ""
+        straight = "quantized='straight-through' (--quantized straight-through)"
+        hint = f" Of a quantised model, say {straight}." if rounds else ""
         raise ArgumentError(
             f"The loss depends on no float tensor of model '{graph.name}' that could be trained. "
             f"Name some with trainable=, or make inputs initializers.{hint}"
