@@ -16,6 +16,7 @@ from whileback.checking.point import Point
 from whileback.checking.report import Report
 from whileback.engines import compile
 from whileback.errors import WhilebackWarning
+from whileback.gradient import registry
 from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.rewrite import LoopOptions
 from whileback.gradient.memory.strategies import Memory
@@ -26,6 +27,10 @@ HEADER = '<ir_version: 10, opset_import: ["" : {opset}]> model '
 LEVELS = ("disabled", "basic", "all")
 
 Arrays = dict[str, np.ndarray]
+
+# The last gradients that were asked for, with the rules as they were then.
+REMEMBERED = 32
+_ANSWERS: dict[tuple[Any, ...], ir.Model] = {}
 
 
 def parse(text: str, opset: int = 21) -> ir.Model:
@@ -127,13 +132,33 @@ def _assert_order(
     loops: LoopOptions,
     **options: Any,
 ) -> tuple[ir.Model, Arrays, Arrays]:
-    from whileback.gradient import vjp
-
-    before = ir.to_proto(model).SerializeToString(deterministic=True)
-    gradient_model = vjp(model, of=list(of), wrt=list(wrt), **vars(loops))
-    assert ir.to_proto(model).SerializeToString(deterministic=True) == before, "model was modified"
+    gradient_model = _gradient_model(model, of, wrt, loops)
     arguments, gradients = assert_gradient_model(model, gradient_model, of, wrt, inputs, **options)
     return gradient_model, arguments, gradients
+
+
+def _gradient_model(
+    model: ir.Model, of: Sequence[str], wrt: Sequence[str], loops: LoopOptions
+) -> ir.Model:
+    """Return the model of the gradients; it is made once for the points that a test judges it at.
+
+    Making it is what takes longest where loops stand in loops; numbers of trips are such points.
+    """
+    from whileback.gradient import vjp
+
+    before = _bytes(model)
+    question = before, tuple(of), tuple(wrt), repr(loops), *registry._ENTRIES.values()
+    if question not in _ANSWERS:
+        made = vjp(model, of=list(of), wrt=list(wrt), **vars(loops))
+        assert _bytes(model) == before, "model was modified"
+        if len(_ANSWERS) >= REMEMBERED:
+            del _ANSWERS[next(iter(_ANSWERS))]
+        _ANSWERS[question] = made
+    return _ANSWERS[question]
+
+
+def _bytes(model: ir.Model) -> bytes:
+    return bytes(ir.to_proto(model).SerializeToString(deterministic=True))
 
 
 def _assert_second_order(
