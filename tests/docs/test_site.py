@@ -59,6 +59,13 @@ def test_every_page_is_in_it(site: Path) -> None:
         assert (site / folder / "index.html").is_file()
 
 
+def test_no_page_takes_anything_from_other_machines(site: Path) -> None:
+    taken = re.compile(r"""(?:<(?:link|script|img|iframe|source)[^>]*|url\()["' =](?:https?:)?//""")
+    files = [file for file in site.rglob("*") if file.suffix in (".html", ".css")]
+    assert len(files) > 20
+    assert [file for file in files if taken.search(file.read_text(encoding="utf-8"))] == []
+
+
 def test_every_command_is_in_the_reference(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
