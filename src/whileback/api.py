@@ -28,6 +28,7 @@ from whileback.gradient.selection import listed
 from whileback.gradient.transform import Quantized
 from whileback.graph.normalize import normalize
 from whileback.graph.scopes import definitions
+from whileback.signatures import require_types
 
 __all__ = ["check", "gradient", "names", "save", "vjp"]
 
@@ -125,6 +126,7 @@ def gradient(
     >>> compile(gradient(model, of="y", wrt="x"))(x=3.0)["x_grad"].item()
     6.0
     """
+    require_types(gradient, locals(), but=("model", "of", "wrt"))
     result = transform.gradient(
         opened(model, base_dir),
         of,
@@ -192,6 +194,7 @@ def vjp(
     >>> compile(vjp(model, of="y", wrt="x"))(x=[3.0, 4.0], y_grad=[1.0, 10.0])["x_grad"].tolist()
     [6.0, 80.0]
     """
+    require_types(vjp, locals(), but=("model", "of", "wrt"))
     result = transform.vjp(
         opened(model, base_dir),
         of,
@@ -258,6 +261,7 @@ def check(
     >>> check(model, of="y", wrt="x").ok
     True
     """
+    require_types(check, locals(), but=("model", "of", "wrt"))
     own, of, wrt = opened(model, base_dir), listed(of), listed(wrt)
     loops = LoopOptions(memory, truncate, implicit)
     result = transform.gradient_or_vjp(own, of, wrt, quantized, loops)
@@ -300,6 +304,7 @@ def save(
     Raises:
         FormatError: a file is in the way, cannot be written, or external data is refused.
     """
+    require_types(save, locals(), but=("model",))
     formats.save(
         opened(model, base_dir),
         path,

@@ -17,6 +17,7 @@ from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.transform import Quantized
+from whileback.signatures import require_types
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp"]
 
@@ -73,6 +74,7 @@ def jvp(
     >>> f(x=[3.0, 4.0], x_tangent=[1.0, 10.0])["y_tangent"].tolist()
     [6.0, 80.0]
     """
+    require_types(jvp, locals(), but=("model", "of", "wrt"))
     result = directional.jvp(
         opened(model, base_dir),
         of,
@@ -145,6 +147,7 @@ def hvp(
     >>> {k: v.item() for k, v in f(x=2.0, w=3.0, x_tangent=1.0, w_tangent=10.0).items()}
     {'y': 6.0, 'x_grad': 3.0, 'w_grad': 2.0, 'x_hvp': 10.0, 'w_hvp': 1.0}
     """
+    require_types(hvp, locals(), but=("model", "of", "wrt"))
     result = directional.hvp(
         opened(model, base_dir),
         of,
@@ -217,6 +220,7 @@ def jacobian(
     >>> compile(jacobian(model, of="y", wrt="x"))(x=[3.0, 4.0])["y_x_jacobian"].tolist()
     [[6.0, 0.0], [0.0, 8.0]]
     """
+    require_types(jacobian, locals(), but=("model", "of", "wrt"))
     result = matrices.jacobian(
         opened(model, base_dir),
         of,
@@ -287,6 +291,7 @@ def hessian(
     >>> compile(hessian(model, of="y", wrt="x"))(x=[3.0, 4.0])["x_x_hessian"].tolist()
     [[2.0, 0.0], [0.0, 2.0]]
     """
+    require_types(hessian, locals(), but=("model", "of", "wrt"))
     result = matrices.hessian(
         opened(model, base_dir),
         of,

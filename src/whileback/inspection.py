@@ -12,6 +12,7 @@ from whileback.checking.inputs import naming_made_up, random_inputs
 from whileback.comparing.compare import compare
 from whileback.comparing.difference import Difference
 from whileback.engines.arguments import Port, bind
+from whileback.errors import ArgumentError
 from whileback.page.inference import typed
 from whileback.page.merging import merge
 from whileback.page.reading import read
@@ -19,6 +20,7 @@ from whileback.page.writing import write
 from whileback.profiling.measure import measure
 from whileback.profiling.profile import Profile
 from whileback.showing.show import show_model
+from whileback.signatures import require_types
 
 __all__ = ["diff", "profile", "show", "to_html"]
 
@@ -87,6 +89,9 @@ def profile(
     >>> [(cost.name, cost.count, cost.output) for cost in whileback.profile(model).costs]
     [('h', 1, 8), ('y', 1, 8)]
     """
+    require_types(profile, locals(), but=("model",))
+    if seed < 0:
+        raise ArgumentError(f"seed= is {seed}; it must be 0 or more.")
     own = opened(model, base_dir)
     signature = {str(value.name): Port.of(value) for value in own.graph.inputs}
     given = bind(str(own.graph.name), signature, signature, inputs or {}, {})
@@ -133,6 +138,7 @@ def show(
     nodes
       y : FLOAT[] = Mul(x, x)
     """
+    require_types(show, locals(), but=("model",))
     return show_model(opened(model, base_dir), everything=everything, node=node, depth=depth)
 
 

@@ -17,6 +17,7 @@ from whileback.engines.base import Compiled, Source
 from whileback.errors import ArgumentError, EngineError, nearest
 from whileback.formats import from_proto, load
 from whileback.formats.onnx_text import is_text
+from whileback.signatures import require_types
 
 __all__ = ["ENGINES", "Compiled", "compile"]
 
@@ -72,6 +73,7 @@ def compile(
     >>> f = compile(model)                       # doctest: +SKIP
     >>> f(x=x)["w_grad"], f({"a/b:0": x})        # doctest: +SKIP
     """
+    require_types(compile, locals(), but=("model",))
     if engine not in ENGINES:
         raise ArgumentError(f"There is no engine {engine!r}; {nearest(engine, ENGINES)}")
     source = _source(model, base_dir)

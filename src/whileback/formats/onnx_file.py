@@ -19,6 +19,7 @@ from whileback.formats.files import errors_name, read_bytes
 from whileback.formats.foreign import foreign
 from whileback.formats.proto_checks import check_model
 from whileback.formats.tensors import places
+from whileback.signatures import require_types
 
 __all__ = ["from_proto", "load", "save", "to_proto"]
 
@@ -36,6 +37,7 @@ def load(path: str | os.PathLike[str]) -> ir.Model:
         UnsupportedError: IR version below 3, opset below 7, or either newer than the package
             onnx; sparse tensors.
     """
+    require_types(load, locals())
     path = Path(path)
     with errors_name(path):
         data = read_bytes(path)

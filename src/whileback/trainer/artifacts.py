@@ -15,6 +15,7 @@ from whileback.formats import save
 from whileback.formats.atomic import atomic_files, require_folder
 from whileback.formats.files import errors_name
 from whileback.gradient.transform import names
+from whileback.signatures import require_types
 from whileback.trainer.trainer import Trainer
 from whileback.training.interface import Interface, interface
 
@@ -71,6 +72,7 @@ def write_artifacts(
         FormatError: a file is in the way, or cannot be written.
         EngineError: the engine refuses the step.
     """
+    require_types(write_artifacts, locals())
     folder = Path(folder)
     require_folder(folder)
     trainer = Trainer(step, engine, evaluation=evaluation)

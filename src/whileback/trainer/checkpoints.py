@@ -21,6 +21,7 @@ import numpy as np
 from whileback.errors import ArgumentError, FormatError
 from whileback.formats.atomic import atomic_files, require_free
 from whileback.formats.files import errors_name
+from whileback.signatures import require_types
 from whileback.training.flat import parted
 from whileback.training.interface import Interface
 
@@ -94,6 +95,7 @@ def write_checkpoint(
 
     Raises: FormatError if the file cannot be written, or exists and is not to be replaced.
     """
+    require_types(write_checkpoint, locals())
     path = Path(path)
     require_free(path, overwrite)
     state = {name: np.asarray(array, order="C") for name, array in checkpoint.state.items()}
@@ -122,6 +124,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 
     Raises: FormatError if it cannot be read, is no checkpoint, or is damaged; it says where.
     """
+    require_types(read_checkpoint, locals())
     path = Path(path)
     safetensors = _safetensors()
     with errors_name(path):
@@ -152,6 +155,7 @@ def read_parameters(path: str | os.PathLike[str], average: bool = False) -> dict
         ArgumentError: averages are asked for, and there are none.
         FormatError: as `read_checkpoint`.
     """
+    require_types(read_parameters, locals())
     path = Path(path)
     safetensors = _safetensors()
     with errors_name(path):

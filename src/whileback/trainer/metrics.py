@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from whileback.errors import ArgumentError
+from whileback.signatures import require_types
 from whileback.trainer.batches import Batch
 
 __all__ = ["Metric", "accuracy"]
@@ -28,6 +29,7 @@ def accuracy(output: str, label: str = "label", axis: int | None = None) -> Metr
     >>> share({"label": np.array([1, 0])}, {"y": np.array([[0.1, 0.9], [0.2, 0.8]])})
     0.5
     """
+    require_types(accuracy, locals())
 
     def share(batch: Batch, outputs: Mapping[str, np.ndarray]) -> float:
         scores, labels = outputs[output], np.asarray(batch[label])

@@ -13,6 +13,7 @@ from typing import Any
 
 from whileback.errors import ArgumentError, FormatError, TrainingError
 from whileback.formats.files import errors_name
+from whileback.signatures import require_types
 from whileback.trainer.batches import Batch, Data, Indexed, batches, number_of_batches
 from whileback.trainer.interrupts import deferred_interrupts
 from whileback.trainer.logs import Log, events, require_events
@@ -131,6 +132,7 @@ class Run:
     on_epoch: Callable[[Outcome], None] | None = None
 
     def __post_init__(self) -> None:
+        require_types(Run, vars(self), but=("schedule",))
         for name in ("epochs", "batch_size", "log_every", "save_every"):
             number = getattr(self, name)
             if number is not None and (not isinstance(number, int) or number < 1):

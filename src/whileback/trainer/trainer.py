@@ -17,6 +17,7 @@ from whileback.engines import compile
 from whileback.errors import ArgumentError, FormatError, TrainingError
 from whileback.gradient.transform import names
 from whileback.graph.shapes import static_shape
+from whileback.signatures import require_types
 from whileback.trainer.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
 from whileback.training.interface import interface
 
@@ -81,6 +82,7 @@ class Trainer:
         seed: int | None = None,
         **options: Any,
     ) -> None:
+        require_types(Trainer.__init__, locals())
         known = self._known = interface(step)
         if not known.learning_rate:
             raise ArgumentError(

@@ -13,6 +13,7 @@ from whileback.graph.dims import given_symbols
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.shapes import FLOATS, Shapes, forget_symbolic_data
+from whileback.signatures import require_types
 from whileback.training.attaching import attach, define_functions
 from whileback.training.flat import join
 from whileback.training.interface import interface
@@ -52,6 +53,7 @@ def evaluation(
     >>> {name: out.tolist() for name, out in f(x=[[1.0]], label=[[3.0]], w=[[2.0]]).items()}
     {'loss': 1.0, 'y': [[2.0]]}
     """
+    require_types(evaluation, locals(), but=("loss",))
     base, losses = normalize(model, needs_expansion=hides_draws), losses_listed(loss)
     graph = base.graph
     op = _settled(graph)

@@ -13,6 +13,7 @@ from whileback.graph.normalize import normalize
 from whileback.graph.scopes import walk, walk_graphs
 from whileback.graph.shapes import HALVES
 from whileback.graph.tensors import constant_tensor
+from whileback.signatures import require_types
 from whileback.training.quantization import requantized
 from whileback.training.randomness import hides_draws
 
@@ -45,6 +46,7 @@ def export(model: ir.Model, tensors: Mapping[str, Any]) -> ir.Model:
     >>> tuned.graph.initializers["w"].const_value.numpy().tolist(), tuned.opset_imports[""]
     ([[3.0]], 13)
     """
+    require_types(export, locals())
     result = model.clone()
     places = _places(result)
     put: dict[ir.Value, str] = {}

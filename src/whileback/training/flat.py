@@ -11,6 +11,7 @@ from whileback.errors import ArgumentError
 from whileback.graph.builder import Builder
 from whileback.graph.moving import put_first, taken_out
 from whileback.graph.shapes import describe, static_shape
+from whileback.signatures import require_types
 from whileback.training.defaults import default
 from whileback.training.differentiated import Differentiated
 from whileback.training.interface import Interface, Part
@@ -90,6 +91,7 @@ def joined(known: Interface, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
 
     Raises: ArgumentError for a parameter that lacks, has another shape, or is none.
     """
+    require_types(joined, locals())
     names = [part.name for part in known.flat]
     if set(arrays) != set(names):
         raise ArgumentError(
@@ -110,6 +112,7 @@ def parted(known: Interface, vector: np.ndarray) -> dict[str, np.ndarray]:
 
     Raises: ArgumentError for a vector of another length.
     """
+    require_types(parted, locals())
     length = sum(part.size for part in known.flat)
     if vector.shape != (length,):
         raise ArgumentError(

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.transform import Quantized, collector_paused
+from whileback.signatures import require_types
 from whileback.training.differentiated import differentiated
 from whileback.training.flat import flatten
 from whileback.training.losses import Loss
@@ -59,6 +60,7 @@ def gradients(
     >>> f(x=[[1.0], [2.0]], label=[[3.0], [6.0]])["gradients"].tolist()
     [-6.0, -10.0]
     """
+    require_types(gradients, locals(), but=("model", "loss", "dropout"))
     work = differentiated(model, loss, trainable, memory, dropout, None, quantized)
     work.next |= work.parameters
     if not flat:

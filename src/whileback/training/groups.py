@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from whileback.errors import ArgumentError
+from whileback.signatures import require_types
 from whileback.training.optimizers import Optimizer, optimizer_named
 from whileback.training.parameters import fitting, listed
 
@@ -35,6 +36,7 @@ class Group:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
+        require_types(Group, vars(self))
         for name in ("rate", "weight_decay"):
             number = getattr(self, name)
             if number is not None and not number >= 0:
@@ -74,7 +76,7 @@ def rules(
 
     Raises: ArgumentError for a pattern that fits none, and for a name that two groups have.
     """
-    several = [groups] if isinstance(groups, Group) else list(groups)
+    several = list(groups) if isinstance(groups, Iterable) else [groups]
     chosen = {name: Rule(usual) for name in names}
     owners: dict[str, Group] = {}
     for group in several:

@@ -11,6 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError
+from whileback.signatures import require_types
 
 __all__ = ["Interface", "Part", "interface"]
 
@@ -86,6 +87,7 @@ def interface(model: ir.Model) -> Interface:
     >>> known.losses
     {'loss': "mse of 'y' as it is"}
     """
+    require_types(interface, locals())
     if _KEY not in model.metadata_props:
         raise ArgumentError(
             f"Model '{model.graph.name}' is no training step: its metadata lack {_KEY!r}. Make one "

@@ -22,6 +22,7 @@ from whileback.graph.scopes import is_standard, walk, walk_graphs
 from whileback.graph.shapes import FLOATS, HALVES, Shapes
 from whileback.graph.tensors import constant_tensor
 from whileback.graph.versions import OPSET
+from whileback.signatures import require_types
 from whileback.training.exporting import export
 from whileback.training.parameters import fitting, listed
 
@@ -128,6 +129,7 @@ def lora(
     >>> list(merge(adapted, {"w_lora_b": np.ones((1, 2), np.float32)}).graph.initializers)
     ['w']
     """
+    require_types(lora, locals(), but=("model",))
     _check(rank, alpha, seed)
     if has_adapters(model):
         raise ArgumentError(
@@ -325,6 +327,7 @@ def merge(model: ir.Model, parameters: Mapping[str, Any] | None = None) -> ir.Mo
 
     Raises: ArgumentError for a model without adapters, and as `export`.
     """
+    require_types(merge, locals(), but=("model",))
     if not has_adapters(model):
         raise ArgumentError(
             f"Model '{model.graph.name}' has no adapters to merge. Give a model of lora(), with "

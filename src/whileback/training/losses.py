@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError, nearest
 from whileback.graph.builder import Builder
+from whileback.signatures import require_types
 from whileback.training.named import from_table
 from whileback.training.predictions import Reads
 
@@ -67,6 +68,10 @@ class Loss:
     axis: int | None = None
     function: ir.Function | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what is of another type."""
+        require_types(Loss, vars(self))
+
 
 def output(output: str | None = None, weight: float = 1.0) -> Loss:
     """Return the sum of an output of the model, which is a loss of its own already."""
@@ -99,6 +104,7 @@ def cross_entropy(
 
     Source: Szegedy et al., Rethinking the Inception architecture, arXiv:1512.00567.
     """
+    require_types(cross_entropy, locals(), but=("class_weights",))
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(
             f"cross_entropy(label_smoothing={label_smoothing!r}) is not between 0 and 1. Give a "
@@ -166,6 +172,7 @@ def nll(
 
     Raises: ArgumentError for weights that are no numbers from 0.
     """
+    require_types(nll, locals(), but=("class_weights",))
     _check(reduction, "mean", "sum")
     _check_class_weights(class_weights)
 
@@ -190,6 +197,7 @@ def binary_cross_entropy(
 
     Shapes: logits and labels are alike; labels are floats from 0 to 1.
     """
+    require_types(binary_cross_entropy, locals())
 
     def each(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
         # Softplus(X), for which ONNX Runtime 1.32 has no kernel in DOUBLE. Where X is 0, the
@@ -211,6 +219,7 @@ def mse(
     reduction: Reduction = "mean",
 ) -> Loss:
     """Return (x - y)². Shapes: prediction and label are alike."""
+    require_types(mse, locals())
 
     def each(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
         difference = op.Sub(X, Y)
@@ -227,6 +236,7 @@ def l1(
     reduction: Reduction = "mean",
 ) -> Loss:
     """Return |x - y|, whose slope is 0 where they are equal. Shapes: as of `mse`."""
+    require_types(l1, locals())
 
     def each(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
         return op.Abs(op.Sub(X, Y))
@@ -250,6 +260,7 @@ def huber(
 
     Source: Huber, Robust estimation of a location parameter, 1964.
     """
+    require_types(huber, locals())
     if delta <= 0:
         raise ArgumentError(f"huber(delta={delta!r}) is not above 0. Give a number above 0.")
 
@@ -277,6 +288,7 @@ def kl(
 
     Source: Kullback and Leibler, On information and sufficiency, 1951.
     """
+    require_types(kl, locals())
     _check(reduction, "batchmean", "mean", "sum")
 
     def compute(op: Builder, X: ir.Value, Q: ir.Value) -> ir.Value:
@@ -303,6 +315,7 @@ def cosine(
 
     Shapes: prediction and label are alike, [N, D, …].
     """
+    require_types(cosine, locals())
 
     def each(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
         product = op.ReduceSum(op.Mul(X, Y), [1], keepdims=0)

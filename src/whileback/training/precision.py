@@ -56,7 +56,7 @@ class Precision:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if self.dtype not in _TYPES:
+        if self.dtype not in list(_TYPES):
             raise ArgumentError(
                 f"precision={self.dtype!r} is unknown; give 'float16' or 'bfloat16'."
             )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from whileback.errors import ArgumentError, nearest
+from whileback.signatures import require_types
 
 __all__ = [
     "SCHEDULES",
@@ -262,6 +263,7 @@ def schedule_named(name: str, *, warmup_steps: int = 0, **settings: Any) -> Sche
     >>> schedule_named("cosine", steps=100, warmup_steps=10)(5)
     0.5
     """
+    require_types(schedule_named, locals())
     if not isinstance(name, str) or name not in SCHEDULES:
         hint = nearest(name if isinstance(name, str) else "", SCHEDULES)
         raise ArgumentError(f"schedule={name!r} is unknown; {hint}")

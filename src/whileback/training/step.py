@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.transform import Quantized, collector_paused
+from whileback.signatures import require_types
 from whileback.training.accumulation import accumulated, check_calls
 from whileback.training.average import check_average
 from whileback.training.clipping import Clipping
@@ -22,6 +23,9 @@ from whileback.training.scaling import Scaling
 from whileback.training.updates import Updates
 
 __all__ = ["step"]
+
+# Arguments of which others say what is wrong with them.
+_LOOKED_AT = ("model", "loss", "optimizer", "groups", "precision", "accumulate", "dropout")
 
 
 @collector_paused()
@@ -110,6 +114,7 @@ def step(
     >>> feeds["w"].round(3).tolist()
     [[3.0]]
     """
+    require_types(step, locals(), but=_LOOKED_AT)
     usual, clipping = optimizer_named(optimizer), Clipping(clip_norm, clip_value)
     check_calls(accumulate)
     check_average(average)

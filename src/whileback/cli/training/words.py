@@ -6,10 +6,10 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from whileback.errors import ArgumentError, nearest
+from whileback.signatures import is_of, kind_said
 from whileback.training.groups import Group
 from whileback.training.losses import LOSSES, Loss
 from whileback.training.optimizers import OPTIMIZERS, Optimizer
@@ -228,35 +228,6 @@ def _check_types(option: str, maker: Callable[..., Any], settings: Mapping[str, 
     wanted = get_type_hints(maker)
     for setting, value in settings.items():
         kind = wanted.get(setting, object)
-        if not _is_of(value, kind):
-            raise ArgumentError(f"{option}: {setting}={value!r} is not {_kind_said(kind)}.")
-
-
-def _is_of(value: Any, kind: Any) -> bool:
-    """Tell whether a value of JSON is of a type."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        return any(_is_of(value, part) for part in parts)
-    if origin is Literal:
-        return isinstance(value, str)  # Which one it is, the function itself looks at.
-    if origin is tuple:
-        fits = isinstance(value, list) and len(value) == len(parts)
-        return fits and all(map(_is_of, value, parts))
-    if origin is Sequence:
-        return isinstance(value, list) and all(_is_of(each, parts[0]) for each in value)
-    if kind in (int, float):
-        return not isinstance(value, bool) and isinstance(value, int | kind)
-    return isinstance(value, kind)
-
-
-def _kind_said(kind: Any) -> str:
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        said = dict.fromkeys(_kind_said(part) for part in parts if part is not NoneType)
-        return " or ".join(said)
-    if origin is tuple:
-        return f"a list of {len(parts)} numbers, such as [{', '.join(['0.5'] * len(parts))}]"
-    if origin is Sequence:
-        return f"a list of which each is {_kind_said(parts[0])}"
-    kinds = {float: "a number", int: "a whole number", bool: "true or false"}
-    return kinds.get(kind, "a name")
+        if not is_of(value, kind):
+            said = kind_said(kind, written=True)
+            raise ArgumentError(f"{option}: {setting}={value!r} is not {said}.")

@@ -13,6 +13,7 @@ from whileback.gradient.rules.controlflow.implicit import Mark, set_mark
 from whileback.graph.scopes import loop_view
 from whileback.graph.shapes import FLOATS, describe
 from whileback.graph.tape import Tape, note_tape
+from whileback.signatures import require_types
 
 __all__ = ["Implicit", "ImplicitLoops", "implicit", "mark_implicit"]
 
@@ -44,6 +45,7 @@ def implicit(carry: str, tolerance: float = 1e-6, trips: int = 1000) -> Implicit
     >>> implicit("z", tolerance=1e-4)
     Implicit(carry='z', tolerance=0.0001, trips=1000)
     """
+    require_types(implicit, locals())
     if not tolerance >= 0:
         raise ArgumentError(f"implicit(tolerance={tolerance!r}): give a number from 0 on.")
     if not isinstance(trips, int) or trips < 1:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from whileback.engines.arguments import Port
 from whileback.errors import ArgumentError, nearest
 from whileback.graph.shapes import describe
+from whileback.signatures import require_types
 from whileback.trainer.batches import Arrays
 from whileback.trainer.data.classes import require_classes
 from whileback.trainer.data.fitting import Constant, Fit, fit, fit_constant
@@ -83,6 +84,7 @@ def read_data(
     >>> len(data), data.take(np.array([0, 1]))["label"].dtype.name, data.notes[0]
     (8, 'float32', "'x' of the data is float64, and becomes float32.")
     """
+    require_types(read_data, locals())
     source, columns, constants = open_source(where), columns or {}, constants or {}
     values = {str(v.name): v for v in step.graph.inputs if _is_fed(v, step)}
     axes = _axes(step, values, columns, constants, axes or {})

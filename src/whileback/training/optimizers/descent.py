@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError
 from whileback.graph.builder import Builder
+from whileback.signatures import require_types
 from whileback.training.optimizers.base import (
     Clock,
     Optimizer,
@@ -37,6 +38,7 @@ def sgd(
     Source: Sutskever et al., On the importance of initialization and momentum in deep learning,
     2013; as PyTorch has it.
     """
+    require_types(sgd, locals())
     check_range("sgd", "momentum", momentum, math.inf)
     if nesterov and (momentum <= 0 or dampening != 0):
         raise ArgumentError(
@@ -74,6 +76,7 @@ def lion(betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0) ->
 
     Source: Chen et al., Symbolic discovery of optimization algorithms, arXiv:2302.06675.
     """
+    require_types(lion, locals())
     check_betas("lion", betas)
 
     def update(

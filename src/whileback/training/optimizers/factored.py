@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError
 from whileback.graph.builder import Builder
+from whileback.signatures import require_types
 from whileback.training.optimizers.base import Clock, Optimizer, Shape, State
 
 __all__ = ["adafactor"]
@@ -32,6 +33,7 @@ def adafactor(
     Source: Shazeer and Stern, Adafactor: adaptive learning rates with sublinear memory cost,
     arXiv:1804.04235, with the rate as an upper bound, as PyTorch has it.
     """
+    require_types(adafactor, locals())
     if d < 1:
         raise ArgumentError(f"adafactor(d=…) has {d!r}; give a number from 1.")
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.graph.builder import Builder
+from whileback.signatures import require_types
 from whileback.training.optimizers.base import (
     Clock,
     Optimizer,
@@ -42,6 +43,7 @@ def adam(
     Source: Kingma and Ba, Adam: a method for stochastic optimization, arXiv:1412.6980; amsgrad:
     Reddi, Kale and Kumar, On the convergence of Adam and beyond, arXiv:1904.09237.
     """
+    require_types(adam, locals())
     return _adam("adam", betas, eps, weight_decay, amsgrad, decoupled=False)
 
 
@@ -57,6 +59,7 @@ def adamw(
 
     Source: Loshchilov and Hutter, Decoupled weight decay regularization, arXiv:1711.05101.
     """
+    require_types(adamw, locals())
     return _adam("adamw", betas, eps, weight_decay, amsgrad, decoupled=True)
 
 
@@ -104,6 +107,7 @@ def adamax(betas: Betas = (0.9, 0.999), eps: float = 1e-8, weight_decay: float =
 
     Source: Kingma and Ba, Adam: a method for stochastic optimization, arXiv:1412.6980, section 7.
     """
+    require_types(adamax, locals())
     check_betas("adamax", betas)
     check_range("adamax", "eps", eps, math.inf)
 
@@ -136,6 +140,7 @@ def nadam(
 
     Source: Dozat, Incorporating Nesterov momentum into Adam, 2016; as PyTorch has it.
     """
+    require_types(nadam, locals())
     check_betas("nadam", betas)
     check_range("nadam", "eps", eps, math.inf)
 
@@ -174,6 +179,7 @@ def radam(betas: Betas = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 
 
     Source: Liu et al., On the variance of the adaptive learning rate and beyond, arXiv:1908.03265.
     """
+    require_types(radam, locals())
     check_betas("radam", betas)
     check_range("radam", "eps", eps, math.inf)
     longest = 2 / (1 - betas[1]) - 1

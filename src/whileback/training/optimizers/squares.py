@@ -7,6 +7,7 @@ import math
 import onnx_ir as ir
 
 from whileback.graph.builder import Builder
+from whileback.signatures import require_types
 from whileback.training.optimizers.base import (
     Clock,
     Optimizer,
@@ -30,6 +31,7 @@ def adagrad(
 
     Source: Duchi, Hazan and Singer, Adaptive subgradient methods for online learning, 2011.
     """
+    require_types(adagrad, locals())
     for setting, value in {"rate_decay": rate_decay, "initial": initial, "eps": eps}.items():
         check_range("adagrad", setting, value, math.inf)
 
@@ -61,6 +63,7 @@ def adadelta(rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0) -> 
 
     Source: Zeiler, Adadelta: an adaptive learning rate method, arXiv:1212.5701.
     """
+    require_types(adadelta, locals())
     check_range("adadelta", "rho", rho, 1.0)
     check_range("adadelta", "eps", eps, math.inf)
 
@@ -94,6 +97,7 @@ def rmsprop(
     Source: Hinton, Neural networks for machine learning, lecture 6e; centered: Graves,
     arXiv:1308.0850.
     """
+    require_types(rmsprop, locals())
     check_range("rmsprop", "alpha", alpha, 1.0)
     check_range("rmsprop", "eps", eps, math.inf)
     check_range("rmsprop", "momentum", momentum, math.inf)
