@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -94,7 +95,7 @@ def gradient(
     for value in work.targets:
         if reduce is None and not _is_single(value):
             raise ArgumentError(
-                f"of= names '{value.name}', which is {describe(value)}: gradient() needs one "
+                f"of= names '{value.name}', which is {_declared(value)}: gradient() needs one "
                 'element. Say reduce="sum" (--reduce sum) to differentiate the sum of its '
                 "elements, or use vjp() and pass the cotangent."
             )
@@ -184,6 +185,11 @@ def names(model: ir.Model) -> Mapping[str, str]:
 
 def _dequantizes(graph: ir.Graph) -> bool:
     return any(is_standard(node, "DequantizeLinear") for node in walk(graph))
+
+
+def _declared(value: ir.Value) -> str:
+    """Return the type, without names that the inference has made up for unknown sizes."""
+    return re.sub(r"\b_d\d+\b", "?", describe(value))
 
 
 def _is_single(value: ir.Value) -> bool:
