@@ -44,24 +44,29 @@ export class Controls {
 export class Runner {
   // `step` returns whether there is more to do; steps begin `pause` milliseconds apart.
   constructor(part, { step, reset, pause, fail }) {
-    Object.assign(this, { step, reset, pause, fail });
+    Object.assign(this, { step, reset, pause, fail, last: Promise.resolve() });
     const button = (name) => part.querySelector(`button[name=${name}]`);
     this.button = button("run");
     this.button.onclick = () => (this.runs ? this.stop() : this.start());
     button("step").onclick = () => (this.stop(), this.once());
     button("reset").onclick = () => (this.stop(), this.once(reset));
     part.querySelectorAll("button").forEach((each) => (each.disabled = false));
-    this.last = Promise.resolve();
+  }
+
+  get runs() {
+    return this.run !== undefined;
   }
 
   start() {
     if (this.runs) return;
-    this.name(true);
-    this.go();
+    this.button.textContent = "Pause";
+    this.run = Symbol();
+    this.go(this.run);
   }
 
   stop() {
-    this.name(false);
+    this.button.textContent = "Start";
+    this.run = undefined;
   }
 
   // Does something after what is under way has ended.
@@ -73,18 +78,14 @@ export class Runner {
     return this.last;
   }
 
-  async go() {
+  // Makes steps until there are no more, or this run is over; another may have begun meanwhile.
+  async go(run) {
     const began = performance.now();
     const more = await this.once();
-    if (!more) this.stop();
-    if (!this.runs) return;
-    const wait = this.pause - (performance.now() - began);
-    setTimeout(() => requestAnimationFrame(() => this.runs && this.go()), Math.max(0, wait));
-  }
-
-  name(runs) {
-    this.runs = runs;
-    this.button.textContent = runs ? "Pause" : "Start";
+    if (this.run !== run) return;
+    if (!more) return this.stop();
+    const wait = Math.max(0, this.pause - (performance.now() - began));
+    setTimeout(() => requestAnimationFrame(() => this.run === run && this.go(run)), wait);
   }
 }
 
