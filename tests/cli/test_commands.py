@@ -262,6 +262,37 @@ def test_diff(command: Command) -> None:
     )
 
 
+def test_show_as_a_page(command: Command) -> None:
+    page = Path("page.html")
+    assert command("show", "power.onnx.txt", "--html", "page.html") == (0, "", "")
+    assert page.read_text(encoding="utf-8") == whileback.to_html("power.onnx.txt")
+    taken = (
+        f"error: '{page.absolute()}' exists; choose another name, or replace it with --force "
+        "(in Python overwrite=True)\n"
+    )
+    assert command("show", "power.onnx.txt", "--html", "page.html") == (1, "", taken)
+    assert command("show", "power.onnx.txt", "--html", "page.html", "--force") == (0, "", "")
+    assert command("show", "power.onnx.txt", "--html", "other.html", "--depth", "1") == (
+        1,
+        "",
+        "error: Bodies are unfolded in the page of --html; leave --depth out.\n",
+    )
+    assert command("show", "missing.onnx", "--html", "other.html").status == 1
+    assert not Path("other.html").exists()
+
+
+def test_diff_as_a_page(command: Command) -> None:
+    Path("other.onnx.txt").write_text(MODEL.replace("Mul", "Div"))
+    files = ("power.onnx.txt", "other.onnx.txt")
+    result = command("diff", *files, "--html", "page.html")
+    assert result == command("diff", *files)
+    text = Path("page.html").read_text(encoding="utf-8")
+    assert text == whileback.to_html(files[1], before=files[0])
+    assert '"details":["Mul → Div"]' in text
+    assert command("diff", *files, "--html", "page.html").status == 2
+    assert command("diff", *files, "--html", "page.html", "--force").status == 1
+
+
 def test_show(command: Command) -> None:
     result = command("show", "power.onnx.txt")
     assert result == (0, f"{whileback.show('power.onnx.txt')}\n", "")

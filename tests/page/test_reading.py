@@ -12,7 +12,7 @@ import onnx_ir as ir
 import pytest
 from tests.judge import parse
 
-from whileback import gradient
+from whileback import gradient, training
 from whileback.page.document import Document, Section, Value, to_data
 from whileback.page.inference import typed
 from whileback.page.reading import read as read_model
@@ -62,11 +62,16 @@ def test_a_tape_is_told_as_it_is_noted() -> None:
 
 
 def test_what_is_computed_from_gradients_follows_them() -> None:
-    model = gradient(parse("(float[2] x) => (float[2] y) { y = Exp(x) }"), "y", "x", reduce="sum")
-    last = ir.node("Neg", [value for value in model.graph.outputs if value.name == "x_grad"])
-    model.graph.append(last)
-    document = read(model)
-    assert [node.lane for node in document.nodes][-1] == "update"
+    model = parse("(float[N,2] x, float[2,2] w) => (float[N,2] y) { y = MatMul(x, w) }")
+    value = model.graph.inputs.pop()
+    value.const_value = ir.tensor(np.eye(2, dtype=np.float32))
+    model.graph.register_initializer(value)
+    document = read(training.step(model, loss="mse", optimizer="adam"))
+    lanes = {node.lane: node for node in document.nodes}
+    assert set(lanes) == {"forward", "gradient", "update"}
+    updated = {n for node in document.nodes if node.lane == "update" for n in node.outputs}
+    outputs = {document.values[n].name: n for n in document.graphs[0].outputs}
+    assert {name for name, n in outputs.items() if n in updated} == set(outputs) - {"loss"}
 
 
 def test_constants_are_shown_where_they_are_read() -> None:

@@ -70,6 +70,7 @@ class _Merger:
         start = len(self._after.nodes)
         self._nodes |= {number: start + place for place, number in enumerate(self._removed)}
         graphs = self._graphs()
+        self._keep_bodies(graphs)
         for number in self._removed:
             self._add(number, graphs)
         for old, new in graphs.items():
@@ -79,18 +80,15 @@ class _Merger:
         self._after.nodes[number] = replace(self._after.nodes[number], change=change)
 
     def _graphs(self) -> dict[int, int]:
-        """Return the number that each graph of the first model has now."""
+        """Return the number that each graph of the first model has now, and add those gone."""
         found = {0: 0}
         keys = list(self._after.model.functions)
         for place, key in enumerate(self._before.model.functions, 1):
             if key in keys:
                 found[place] = 1 + keys.index(key)
-        removed = set(self._removed)
-        for number, node in enumerate(self._before.nodes):
-            if number not in removed:
-                found |= dict(
-                    zip(node.bodies, self._after.nodes[self._nodes[number]].bodies, strict=False)
-                )
+        for number in set(self._nodes) - set(self._removed):
+            there = self._after.nodes[self._nodes[number]].bodies
+            found |= dict(zip(self._before.nodes[number].bodies, there, strict=False))
         for place, draft in enumerate(self._before.graphs):
             if place not in found:
                 found[place] = len(self._after.graphs)
@@ -99,6 +97,15 @@ class _Merger:
                 )
                 self._after.graphs.append(Draft(draft.title, inputs, outputs, [], draft.doc))
         return found
+
+    def _keep_bodies(self, graphs: Mapping[int, int]) -> None:
+        """Let nodes that stand for others have the bodies of these."""
+        for number in set(self._nodes) - set(self._removed):
+            place = self._nodes[number]
+            node = self._after.nodes[place]
+            old = (graphs[body] for body in self._before.nodes[number].bodies)
+            bodies = tuple(dict.fromkeys((*node.bodies, *old)))
+            self._after.nodes[place] = replace(node, bodies=bodies)
 
     def _add(self, number: int, graphs: Mapping[int, int]) -> None:
         node = self._before.nodes[number]

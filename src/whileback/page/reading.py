@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from whileback.graph.origin import ORIGIN, is_new
+from whileback.graph.origin import ORIGIN, is_new, source
 from whileback.graph.printing import attribute_text, tensor_text
 from whileback.graph.scopes import STANDARD_DOMAINS, operands, subgraphs
 from whileback.graph.shapes import describe
@@ -94,6 +94,7 @@ class _Reader:
         for node, number in self._numbers.items():
             if not is_new(node):
                 self._names.setdefault(node.name, number)
+        self._inputs = {value.name for value in model.graph.inputs}
         self._functions = {key: place for place, key in enumerate(model.functions, 1)}
         self._places: dict[ir.Value, int] = {}
         self._values: list[Value] = []
@@ -152,10 +153,12 @@ class _Reader:
         )
 
     def _lane(self, node: ir.Node) -> Lane:
-        if is_new(node):
+        if is_new(node) and source(node) in self._names:
             self._late.update(node.outputs)
             return "gradient"
-        if self._late.isdisjoint(filter(None, operands(node))):
+        # Optimizers note which parameter a node is for.
+        is_update = is_new(node) and source(node) in self._inputs
+        if not is_update and self._late.isdisjoint(filter(None, operands(node))):
             return "forward"
         self._late.update(node.outputs)
         return "update"

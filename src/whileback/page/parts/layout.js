@@ -152,7 +152,9 @@ class Wires {
 
   /** Add boxes for what comes from outside. @param {Set<number>} inputs @param {boolean} first */
   enter(inputs, first) {
-    const entering = new Map(first ? [...inputs].map((value) => [value, []]) : []);
+    /** @type {Map<number, number[]>} */
+    const entering = new Map();
+    for (const value of first ? inputs : []) entering.set(value, []);
     for (const [value, readers] of this.readers) {
       if (inputs.has(value) || (!this.model.isConstant(value) && this.isOwn(value))) entering.set(value, readers);
     }

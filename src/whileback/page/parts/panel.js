@@ -104,11 +104,12 @@ class Panel {
 
   /** @param {number[]} numbers */
   nodeList(numbers) {
+    /** @type {HTMLElement[]} */
     const rows = numbers.slice(0, 200).map((number) => {
       const node = this.model.nodes[number];
       const made = node.outputs?.length ? this.model.values[node.outputs[0]].name : node.name;
       const button = this.button('', () => this.go(`n${number}`), `to ${node.lane ?? 'forward'}`);
-      button.append(element('b', { textContent: node.operator }), ' ', element('span', { textContent: made }));
+      button.append(element('b', { textContent: node.operator }), ' ', element('span', { textContent: clipName(made, 44) }));
       return button;
     });
     if (numbers.length > rows.length) rows.push(element('p', { textContent: `… ${numbers.length - rows.length} more` }));
