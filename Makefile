@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PORT ?= 8000
 
-.PHONY: setup docs docs-serve demo web-demo javascript test test-xla corpus lint bench bench-memory bench-xla bench-training clean dist pythons xla-table
+.PHONY: setup docs docs-serve demo web-demo javascript test test-xla fuzz corpus lint bench bench-memory bench-xla bench-training clean dist pythons xla-table
 
 setup: $(VENV)/ready
 
@@ -46,6 +46,13 @@ test: setup
 
 test-xla: setup
 	$(BIN)/pytest --numprocesses $(WORKERS) --engine xla tests/whole_programs
+
+# Goes on where it was; what is found lies in build/fuzz.
+FILES ?= 10000
+PROGRAMS ?= 2000
+SEED ?= 0
+fuzz: setup
+	$(BIN)/python -m tests.fuzz --files $(FILES) --programs $(PROGRAMS) --seed $(SEED) --processes $(WORKERS)
 
 corpus: setup
 	$(BIN)/python -m tests.corpus --processes $(WORKERS) --write docs/corpus.md

@@ -179,3 +179,9 @@ def test_one_screen_first() -> None:
     assert str(found).splitlines()[-1] == "  … 92 more, which --all shows"
     assert len(str(found).splitlines()) == 10
     assert len(found.to_text(everything=True).splitlines()) == 101
+
+
+def test_nodes_without_results() -> None:
+    before, after = ir.from_onnx_text(MODEL), ir.from_onnx_text(MODEL)
+    after.graph.append(ir.Node("", "Neg", [after.graph.inputs[0]], num_outputs=0))
+    assert "  +  = Neg(x)" in str(whileback.diff(before, after)).splitlines()

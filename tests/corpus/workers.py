@@ -19,7 +19,11 @@ _PROCESSES = multiprocessing.get_context("fork")
 
 
 def run(
-    function: Callable[[Task], Result], tasks: Iterable[Task], processes: int, limit: float
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    processes: int,
+    limit: float,
+    prepare: Callable[[], None] = lambda: None,
 ) -> Generator[tuple[Task, Result | str]]:
     """Yield each task with its result as it is done, or with what went wrong with its process.
 
@@ -28,9 +32,10 @@ def run(
         tasks: its arguments.
         processes: how many tasks to run at a time.
         limit: the seconds that one task may take.
+        prepare: what each process does first, such as to limit its memory.
     """
     waiting = iter(tasks)
-    workers = [_Worker(function, limit) for _ in range(processes)]
+    workers = [_Worker(function, limit, prepare) for _ in range(processes)]
     try:
         busy = [worker for worker in workers if worker.take(waiting)]
         while busy:
@@ -51,13 +56,16 @@ class _Worker(Generic[Task, Result]):
 
     connection: Connection
 
-    def __init__(self, function: Callable[[Task], Result], limit: float) -> None:
-        self._function, self._limit = function, limit
+    def __init__(
+        self, function: Callable[[Task], Result], limit: float, prepare: Callable[[], None]
+    ) -> None:
+        self._function, self._limit, self._prepare = function, limit, prepare
         self._start()
 
     def _start(self) -> None:
         self.connection, other = _PROCESSES.Pipe()
-        self._process = _PROCESSES.Process(target=_serve, args=(self._function, other), daemon=True)
+        args = (self._function, self._prepare, other)
+        self._process = _PROCESSES.Process(target=_serve, args=args, daemon=True)
         self._process.start()
         other.close()
 
@@ -92,9 +100,12 @@ class _Worker(Generic[Task, Result]):
         self.connection.close()
 
 
-def _serve(function: Callable[[Task], Result], connection: Connection) -> None:
+def _serve(
+    function: Callable[[Task], Result], prepare: Callable[[], None], connection: Connection
+) -> None:
     """Answer tasks until the parent is gone; the parent alone deals with Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prepare()
     while True:
         try:
             connection.send(function(connection.recv()))

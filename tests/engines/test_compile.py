@@ -261,3 +261,10 @@ def test_a_missing_compiler(monkeypatch):
     assert compile(model(AFFINE), "auto").explain() == (
         "'affine' is run node by node: nothing is compiled."
     )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_value_that_is_returned_twice(engine):
+    twice = header("(float x) => (float y)", "y = Neg(x)")
+    twice.graph.outputs.append(twice.graph.outputs[0])
+    assert compile(twice, engine)(x=2.0) == {"y": -2.0}

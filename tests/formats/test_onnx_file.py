@@ -334,3 +334,20 @@ class TestSave:
             "move inner bodies outwards"
         )
         assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "kind"),
+    [(b"Sigmoid", "op_type", "NodeProto"), (b"longname", "input", "NodeProto")],
+)
+def test_names_that_are_no_text(text: bytes, field: str, kind: str, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float longname) => (float y) '
+        "{ y = Sigmoid(longname) }"
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString().replace(text, b"\xff" * len(text)))
+    with pytest.raises(FormatError) as error:
+        load(path)
+    assert f"is damaged: the '{field}' of a {kind} is b'\\xff" in str(error.value)
+    assert str(error.value).endswith("', which is no UTF-8")

@@ -189,3 +189,12 @@ def test_texts_in_tensors_of_any_rank(dims: str, shown: str) -> None:
     shape = ir.Shape([int(dim) for dim in dims.split(",") if dim])
     node = ir.node("Constant", [], {"value": ir.StringTensor(data, shape=shape)})
     assert node_text(node).endswith(f"= Constant(value={shown})")
+
+
+@pytest.mark.parametrize("attribute", ["value = [1.0]", "value = 3", "val = 1", ""])
+def test_constants_that_hold_no_constant(attribute: str) -> None:
+    """A model that is wrong is shown as it is."""
+    attributes = f"<{attribute}>" if attribute else ""
+    shown = text(f"g (float x) => (float y) {{ c = Constant {attributes} () y = Add(x, c) }}")
+    assert "  c = Constant(" in shown
+    assert "  y : FLOAT[] = Add(x, c)" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
 import pytest
 from tests.judge import parse
 
@@ -51,6 +52,21 @@ from whileback.graph.normalize import normalize
         (
             "(float x) => (float y, float z) { y, z = Exp(x) }",
             "Node 'y' (ai.onnx@21::Exp) has 2 outputs, and the operator makes 1. "
+            "Correct the model.",
+        ),
+        (
+            "(float[2] x) => (float[2] y) { y = Softmax <axis = [1]> (x) }",
+            "Node 'y' (ai.onnx@21::Softmax) has an attribute 'axis' of type INTS, not INT. "
+            "Correct the model.",
+        ),
+        (
+            "(float[2] x) => (float[2] y) { c = Constant <value = [1.0]> () y = Add(x, c) }",
+            "Node 'c' (ai.onnx@21::Constant) has an attribute 'value' of type FLOATS, not TENSOR. "
+            "Correct the model.",
+        ),
+        (
+            "(float[2] x, bool b) => (float[2] y) { y = If(b) <then_branch = 1, else_branch = 2> }",
+            "Node 'y' (ai.onnx@21::If) has an attribute 'then_branch' of type INT, not GRAPH. "
             "Correct the model.",
         ),
         (
@@ -106,4 +122,59 @@ def test_names_of_inputs_are_defined_once() -> None:
     assert str(error.value) == (
         "Graph 'model' has 'x' twice among its inputs; a name must have one definition. "
         "Rename one of them."
+    )
+
+
+LOOP = """(int64 n, float[2] x) => (float[2] y) {
+  y = Loop(n, , x) <body = b (int64 i, bool c, float[2] v) => (bool go, float[2] w) {
+    go = Identity(c) w = Sin(v)
+  }>
+}"""
+SCAN = """(float[3] s, float x) => (float y) {
+  y = Scan(x, s) <num_scan_inputs = 1, body = b (float v, float r) => (float w) { w = Add(v, r) }>
+}"""
+IF = """(bool c, float x) => (float y) {
+  y = If(c) <then_branch = t () => (float v) { v = Sin(x) },
+             else_branch = e () => (float w) { w = Cos(x) }>
+}"""
+
+
+@pytest.mark.parametrize(
+    "text, old, new, said",
+    [
+        (LOOP, "=> (bool go, float[2] w)", "=> (bool go)", "1 outputs, and 2 are"),
+        (LOOP, "float[2] w)", "float[2] w, float[2] w)", "3 outputs, and 2 are"),
+        (LOOP, "(int64 i, bool c, float[2] v)", "(int64 i, bool c)", "2 inputs, and 3 are"),
+        (LOOP, "(int64 i, bool c, float[2] v)", "(bool c)", "1 inputs, and 3 are"),
+        (SCAN, "(float v, float r)", "(float v)", "1 inputs, and 2 are"),
+        (SCAN, "=> (float w)", "=> (float w, float r)", "2 outputs, and 1 are"),
+        (IF, "e () =>", "e (float a) =>", "1 inputs, and 0 are"),
+        (IF, "(float v) {", "(float v, float v) {", "2 outputs, and 1 are"),
+    ],
+)
+def test_bodies_of_another_form_than_their_node(text: str, old: str, new: str, said: str) -> None:
+    with pytest.raises(
+        GraphError, match=f"has a graph '\\w+' of {said} needed. Correct the model."
+    ):
+        normalize(parse(text.replace(old, new)))
+
+
+def test_inputs_without_a_type() -> None:
+    model = parse("(float x) => (float y) { y = Sin(x) }")
+    model.graph.inputs[0].type = None
+    with pytest.raises(GraphError) as error:
+        normalize(model)
+    assert str(error.value) == (
+        "Input 'x' of graph 'model' has no type. Declare one, such as FLOAT[N,3]."
+    )
+
+
+def test_nodes_without_an_output() -> None:
+    model = parse("(float x) => (float y) { y = Exp(x) }")
+    model.graph.append(ir.Node("", "Sin", [model.graph.inputs[0]], num_outputs=0))
+    with pytest.raises(GraphError) as error:
+        normalize(model)
+    assert str(error.value) == (
+        "Node 'node_Sin_0' (ai.onnx@21::Sin) has 0 outputs, and the operator makes 1. "
+        "Correct the model."
     )

@@ -10,7 +10,7 @@ import pytest
 from tests.judge import parse
 
 from whileback.engines import compile
-from whileback.errors import ArgumentError
+from whileback.errors import ArgumentError, GraphError
 from whileback.graph.scopes import walk
 from whileback.training import interface, lora, merge, step
 
@@ -275,3 +275,13 @@ def test_wrong_arguments() -> None:
         with pytest.raises(ArgumentError) as caught:
             call()
         assert str(caught.value) == message
+
+
+def test_a_model_that_reads_what_nothing_defines() -> None:
+    text = "(float[4,6] x) => (float[4,6] y) { z = Sin(x) y = Add(z, none) }"
+    with pytest.raises(GraphError) as error:
+        lora(parse(text))
+    assert str(error.value) == (
+        "Node 'y' (Add) reads 'none', which nothing before it defines. Define it, and put nodes "
+        "behind those that they read."
+    )

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from whileback.checking.expand import expand
+from whileback.graph.copying import clone
 from whileback.graph.definitions.table import definitions
 from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
@@ -84,7 +85,7 @@ def _own_form(model: ir.Model) -> ir.Model:
     narrow = any(map(_is_narrow, walk(model.graph)))
     if old or narrow or model.functions or not is_sorted(model.graph):
         return normalize(model, needs_expansion=_is_narrow)
-    return model.clone()
+    return clone(model)
 
 
 def _is_narrow(node: ir.Node) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from whileback.comparing.signatures import tensor_key
-from whileback.graph.scopes import is_standard
+from whileback.graph.names import node_name
+from whileback.graph.tensors import constant_tensor
 
 __all__ = [
     "AnyGraph",
@@ -35,13 +36,13 @@ class Constant:
 
 def nodes(graph: AnyGraph) -> Iterator[ir.Node]:
     """Yield the nodes that are no constants."""
-    return (node for node in graph if not _is_constant_node(node))
+    return (node for node in graph if constant_tensor(node, {}) is None)
 
 
 def is_constant(value: ir.Value) -> bool:
     """Tell whether a value is an initializer, or what a `Constant` node holds."""
     node = value.producer()
-    return value.is_initializer() if node is None else _is_constant_node(node)
+    return value.is_initializer() if node is None else constant_tensor(node, {}) is not None
 
 
 def constants(graph: AnyGraph, where: str = "") -> Iterator[tuple[ir.Value, Constant]]:
@@ -51,9 +52,8 @@ def constants(graph: AnyGraph, where: str = "") -> Iterator[tuple[ir.Value, Cons
             if value.const_value is not None:
                 yield value, _constant(value.const_value, where)
     for node in graph:
-        if _is_constant_node(node):
-            tensor = ir.convenience.get_const_tensor(node.outputs[0])
-            assert tensor is not None
+        tensor = constant_tensor(node, {})
+        if tensor is not None:
             yield node.outputs[0], _constant(tensor, where)
         for name, inner in bodies(node).items():
             yield from constants(inner, inside(where, node, name))
@@ -84,14 +84,8 @@ def bodies(node: ir.Node) -> dict[str, ir.Graph]:
 
 def inside(where: str, node: ir.Node, body: str) -> str:
     """Return the place of a body of a node that stands at `where`."""
-    name = node.name or str(node.outputs[0].name)
+    name = node_name(node)
     return f"{where}/{name}/{body}" if where else f"{name}/{body}"
-
-
-def _is_constant_node(node: ir.Node) -> bool:
-    if not is_standard(node, "Constant"):
-        return False
-    return ir.convenience.get_const_tensor(node.outputs[0]) is not None
 
 
 def _constant(tensor: ir.TensorProtocol, where: str) -> Constant:

@@ -11,6 +11,7 @@ from whileback.comparing.constants import AnyGraph, bodies, inside, is_constant,
 from whileback.comparing.difference import Change, Kind
 from whileback.comparing.matching import Pairing, ends, match
 from whileback.comparing.signatures import attribute_key, operator_key
+from whileback.graph.names import node_name
 from whileback.graph.printing import attribute_text, node_text
 
 __all__ = ["GraphComparison"]
@@ -52,7 +53,7 @@ class GraphComparison:
         self._results(a, b, where, named)
 
     def _node(self, kind: Kind, node: ir.Node, where: str) -> None:
-        name = node.name or str(node.outputs[0].name)
+        name = node_name(node)
         self.changes.append(Change(kind, "node", name, node_text(node), where))
 
     def _nodes(self, a: ir.Node, b: ir.Node, where: str) -> None:
@@ -60,7 +61,7 @@ class GraphComparison:
         self.renamed += sum(
             one.name != other.name for one, other in zip(a.outputs, b.outputs, strict=False)
         )
-        name = a.name or str(a.outputs[0].name)
+        name = node_name(a)
         if details:
             self.details[a] = details
             self.changes.append(Change("changed", "node", name, node_text(a), where, details))

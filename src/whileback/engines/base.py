@@ -66,6 +66,8 @@ class Compiled:
         self.name = source.name
         self.inputs = {str(value.name): Port.of(value) for value in graph.inputs}
         self.outputs = {str(value.name): Port.of(value) for value in graph.outputs}
+        # A graph may return a value twice.
+        self._results = [str(value.name) for value in graph.outputs]
         self.defaults = frozenset(name for name in self.inputs if name in graph.initializers)
         self._graph, self._run, self._arrays = graph, run, arrays
         self._bind = Binder(self.name, self.inputs, self.defaults, arrays)
@@ -87,7 +89,7 @@ class Compiled:
         elif types is not before:
             run = self._prepared(given)
             self._last = types, run
-        return dict(zip(self.outputs, run(given), strict=True))
+        return dict(zip(self._results, run(given), strict=True))
 
     def _prepared(self, arguments: dict[str, Any]) -> Run:
         """Return what runs the model on arguments of the same types as these."""

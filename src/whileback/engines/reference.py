@@ -21,6 +21,7 @@ from onnx.reference.ops.aionnx_preview_training import op_adam
 
 from whileback.engines.base import Source
 from whileback.errors import EngineError
+from whileback.graph.copying import clone
 
 __all__ = ["ARRAYS", "load"]
 
@@ -49,7 +50,7 @@ def load(source: Source, /) -> Callable[[dict[str, Any]], Sequence[Any]]:
 
 def _in_memory(model: ir.Model) -> ir.Model:
     """Return a copy whose external data is loaded, since the evaluator cannot resolve it."""
-    copy = model.clone()
+    copy = clone(model)
     ir.external_data.load_to_model(copy)
     return copy
 

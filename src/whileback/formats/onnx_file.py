@@ -18,6 +18,7 @@ from whileback.formats.external_data import DataFolder
 from whileback.formats.files import errors_name, read_bytes
 from whileback.formats.foreign import foreign
 from whileback.formats.proto_checks import check_model
+from whileback.formats.proto_text import require_text
 from whileback.formats.tensors import places
 from whileback.signatures import require_types
 
@@ -119,6 +120,7 @@ def _parse(data: bytes) -> onnx.ModelProto:
             "text form is read from .onnx.txt, .onnxtxt and .txt"
         )
         raise FormatError(told) from None
+    require_text(proto)
     return proto
 
 

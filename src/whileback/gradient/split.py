@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from whileback.graph.cleanup import prune
+from whileback.graph.copying import clone
 from whileback.graph.scopes import is_loop, is_standard
 
 __all__ = ["split"]
@@ -22,7 +23,7 @@ def split(model: ir.Model, count: int) -> tuple[ir.Model, ir.Model]:
         model: in normal form; it stays as it is.
         count: how many outputs the first part has at least.
     """
-    first, second = model.clone(), model.clone()
+    first, second = clone(model), clone(model)
     del first.graph.outputs[count:]
     prune(first.graph)
     made = {value.name: value for node in first.graph for value in node.outputs if _is_costly(node)}

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from whileback.graph.cleanup import discard
 from whileback.graph.constants import known_ints
+from whileback.graph.dims import reshape_target
 from whileback.graph.names import Names
 from whileback.graph.origin import ORIGIN, source
 from whileback.graph.scopes import STANDS_FOR
@@ -19,7 +20,6 @@ from whileback.graph.shapes import (
     Shapes,
     is_float,
     rank,
-    reshape_target,
     same_dim,
     same_shape,
     static_shape,
@@ -124,8 +124,10 @@ class Builder:
 
         A size whose value the inference of shapes tells is a constant instead. Inputs left out at
         the end are not listed: ONNX Runtime 1.32 dies of a `LayerNormalization` with an empty one.
+        A `Loop` that carries nothing lists the condition that it lacks, as ONNX demands.
         """
-        while inputs and inputs[-1] is None:
+        least = 2 if op_type == "Loop" else 0
+        while len(inputs) > least and inputs[-1] is None:
             inputs = inputs[:-1]
         tensors = [value for value in inputs if isinstance(value, ir.Value)]
         like = next((value for value in (*filter(is_float, tensors), *tensors)), None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from whileback.graph.tensors import known_tensor
+
 __all__ = ["known_floats", "known_ints"]
 
 
@@ -26,5 +28,5 @@ def known_floats(value: ir.Value | None) -> list[float] | None:
 def _known(value: ir.Value | None) -> np.ndarray | None:
     if value is None or value.is_graph_input():
         return None
-    tensor = ir.convenience.get_const_tensor(value)
+    tensor = known_tensor(value)
     return None if tensor is None else tensor.numpy().ravel()

@@ -4,11 +4,46 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from whileback.graph.names import Names
+from whileback.errors import GraphError
+from whileback.graph.names import Names, label
+from whileback.graph.scopes import subgraphs
 
-__all__ = ["copy_node"]
+__all__ = ["clone", "copy_node"]
 
 ValueMap = dict[ir.Value, ir.Value]
+
+
+def clone(model: ir.Model) -> ir.Model:
+    """Return a copy of a model, which shares its tensors.
+
+    Raises: GraphError if something reads a value that nothing before it defines.
+    """
+    try:
+        return model.clone()
+    except RuntimeError as error:
+        problem = _unready(model.graph, set()) or f"The model is not valid: {error.__cause__}"
+        raise GraphError(problem) from error
+
+
+def _unready(graph: ir.Graph, known: set[ir.Value]) -> str | None:
+    """Say what a graph reads before it is there, None if all is there in time."""
+    known = known | {*graph.inputs, *graph.initializers.values()}
+    advice = "Define it, and put nodes behind those that they read."
+    for node in graph:
+        for value in node.inputs:
+            if value is not None and value not in known:
+                return (
+                    f"Node {label(node)} ({node.op_type}) reads '{value.name}', which nothing "
+                    f"before it defines. {advice}"
+                )
+        for inner in subgraphs(node):
+            if found := _unready(inner, known):
+                return found
+        known.update(node.outputs)
+    for value in graph.outputs:
+        if value not in known:
+            return f"Graph '{graph.name}' returns '{value.name}', which nothing defines. {advice}"
+    return None
 
 
 def copy_node(node: ir.Node, replaced: ValueMap, names: Names) -> ir.Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
 import onnx_ir as ir
@@ -11,6 +11,7 @@ from whileback.graph.corrections import joined
 from whileback.graph.scopes import definitions, walk_graphs
 
 __all__ = [
+    "contradict",
     "dims_if_kept",
     "fill_dims",
     "given_symbols",
@@ -21,6 +22,7 @@ __all__ = [
     "plain_symbols",
     "prefer",
     "rename_symbols",
+    "reshape_target",
     "same_dim",
     "same_dims",
     "with_numbers",
@@ -138,6 +140,28 @@ def fill_dims(shape: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | N
         return shape
     pairs = zip(shape, declared, strict=True)
     return ir.Shape([n if not isinstance(m, int) and m.value is None else m for m, n in pairs])
+
+
+def contradict(a: ir.Shape, b: ir.Shape) -> bool:
+    """Tell whether two shapes have other ranks, or other numbers along an axis."""
+    if len(a) != len(b):
+        return True
+    return any(
+        isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(a, b, strict=True)
+    )
+
+
+def reshape_target(shape: Iterable[int | ir.SymbolicDim] | None) -> list[int] | None:
+    """Return a shape as `Reshape` takes it: -1 for the one dimension that is not known.
+
+    None where more than one is unknown, or where another one is 0: then -1 could be anything.
+    """
+    if shape is None:
+        return None
+    dims = [dim if isinstance(dim, int) else -1 for dim in shape]
+    if -1 in dims and (dims.count(-1) > 1 or 0 in dims):
+        return None
+    return dims
 
 
 def with_numbers(shape: ir.Shape | None) -> ir.Shape | None:

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from whileback.errors import UnsupportedError
 from whileback.graph.lifting import Editor, Lift
 from whileback.graph.names import label
+from whileback.graph.tensors import known_tensor
 
 __all__ = ["LIFTS", "TYPED_LIFTS"]
 
@@ -168,7 +169,7 @@ def _round_towards_input(edit: Editor, node: ir.Node) -> str:
     Where it does both, or may do so, another Resize before this one enlarges.
     """
     X, _, scales = node.inputs
-    tensor = None if scales is None else ir.convenience.get_const_tensor(scales)
+    tensor = None if scales is None else known_tensor(scales)
     known = None if tensor is None else tensor.numpy()
     if known is not None and not (known < 1).any():
         return "floor"

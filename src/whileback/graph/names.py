@@ -9,12 +9,17 @@ import onnx_ir as ir
 
 from whileback.graph.scopes import definitions, walk, walk_graphs
 
-__all__ = ["Names", "identifiers", "label"]
+__all__ = ["Names", "identifiers", "label", "node_name"]
 
 
 def label(node: ir.Node) -> str:
     """Return what messages call a node: its name, or that of its first output, in quotes."""
-    return repr(node.name or next((value.name for value in node.outputs if value.name), ""))
+    return repr(node_name(node))
+
+
+def node_name(node: ir.Node) -> str:
+    """Return the name of a node, or that of its first output, or else nothing."""
+    return node.name or next((value.name for value in node.outputs if value.name), "")
 
 
 class Names:

@@ -36,7 +36,7 @@ from whileback.graph.scopes import definitions, is_standard, walk, walk_graphs
 from whileback.graph.shapes import Shapes
 from whileback.graph.sorting import sort
 from whileback.graph.tensors import rename_value
-from whileback.graph.validate import check_names, check_operators
+from whileback.graph.validate import check_inputs, check_names, check_operators
 from whileback.graph.versions import IR_VERSION, OPSET, limit_versions, target_opset
 
 __all__ = ["normalize"]
@@ -67,6 +67,7 @@ def normalize(
         UnsupportedError: something cannot be expressed in the target opset, or a cap not be kept.
     """
     check_names(model)
+    check_inputs(model.graph)
     flat = flatten(model)
     imports = flat.opset_imports
     target = target_opset(imports.get("", OPSET), opset)

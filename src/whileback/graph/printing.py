@@ -16,6 +16,7 @@ from whileback.graph.origin import ORIGIN
 from whileback.graph.scopes import STANDARD_DOMAINS, is_standard, walk
 from whileback.graph.shapes import describe
 from whileback.graph.tape import tape_of
+from whileback.graph.tensors import known_tensor
 
 __all__ = [
     "attribute_text",
@@ -138,7 +139,7 @@ def _nodes(
     graph: ir.Graph | ir.Function, named: Collection[str], depth: int | None = None
 ) -> Iterator[str]:
     for node in graph:
-        if not (is_standard(node, "Constant") and _is_inline(node.outputs[0])):
+        if not (is_standard(node, "Constant") and node.outputs and _is_inline(node.outputs[0])):
             yield from node_lines(node, named, depth)
 
 
@@ -207,12 +208,8 @@ def _read(value: ir.Value | None) -> str:
     if value is None:
         return "-"
     if _is_inline(value):
-        return _elements(_constant(value))
+        return _elements(known_tensor(value))
     return str(value.name)
-
-
-def _constant(value: ir.Value) -> ir.TensorProtocol | None:
-    return ir.convenience.get_const_tensor(value)
 
 
 def _is_inline(value: ir.Value) -> bool:
@@ -224,7 +221,7 @@ def _is_inline(value: ir.Value) -> bool:
         return False
     if producer is not None and not is_standard(producer, "Constant"):
         return False
-    tensor = _constant(value)
+    tensor = known_tensor(value)
     if tensor is None or isinstance(tensor, ir.ExternalTensor):
         return False
     return tensor.size <= (1 if tensor.dtype.is_floating_point() else _SHORT)

@@ -29,12 +29,13 @@ class _Slot:
 class _Form:
     """The form of an operator in one version; the last slot can be repeated if `variadic`."""
 
-    attributes: frozenset[str]
+    attributes: dict[str, ir.AttributeType]
     required: frozenset[str]
     inputs: tuple[_Slot, ...]
     outputs: tuple[_Slot, ...]
     min_inputs: int
     max_inputs: int
+    min_outputs: int
     max_outputs: int
 
 
@@ -51,7 +52,12 @@ def problem(node: ir.Node, opset: int, types: bool = True, early: bool = False) 
     if form is None:
         hint = nearest(node.op_type, operator_names(opset))
         return f"names no operator of opset {opset} ({hint})"
-    return _attributes(node, form) or _counts(node, form) or (_types(node, form) if types else None)
+    return (
+        _attributes(node, form)
+        or _counts(node, form)
+        or _bodies(node, opset)
+        or (_types(node, form) if types else None)
+    )
 
 
 def type_letters(node: ir.Node) -> tuple[list[str | None], list[str | None]]:
@@ -98,14 +104,19 @@ def _form(op_type: str, opset: int) -> _Form | None:
     if schema.deprecated and (op_type, schema.since_version) not in _WITHDRAWN:
         return None
     return _Form(
-        attributes=frozenset(schema.attributes),
+        attributes={name: _kind(each) for name, each in schema.attributes.items()},
         required=frozenset(n for n, a in schema.attributes.items() if a.required),
         inputs=tuple(_slot(each) for each in schema.inputs),
         outputs=tuple(_slot(each) for each in schema.outputs),
         min_inputs=schema.min_input,
         max_inputs=schema.max_input,
+        min_outputs=schema.min_output,
         max_outputs=schema.max_output,
     )
+
+
+def _kind(attribute: onnx.defs.OpSchema.Attribute) -> ir.AttributeType:
+    return ir.AttributeType(int(attribute.type))  # type: ignore[call-overload]
 
 
 def _slot(parameter: onnx.defs.OpSchema.FormalParameter) -> _Slot:
@@ -120,9 +131,12 @@ def _slot(parameter: onnx.defs.OpSchema.FormalParameter) -> _Slot:
 
 
 def _attributes(node: ir.Node, form: _Form) -> str | None:
-    for name in node.attributes:
-        if name not in form.attributes:
+    for name, attribute in node.attributes.items():
+        kind = form.attributes.get(name)
+        if kind is None:
             return f"has an attribute '{name}', which is none of the operator's"
+        if attribute.type != kind:
+            return f"has an attribute '{name}' of type {attribute.type.name}, not {kind.name}"
     for name in sorted(form.required):
         if name not in node.attributes:
             return f"has no attribute '{name}', which the operator needs"
@@ -135,21 +149,44 @@ def _counts(node: ir.Node, form: _Form) -> str | None:
     while count > form.min_inputs and node.inputs[count - 1] is None:
         count -= 1
     if not form.min_inputs <= count <= form.max_inputs:
-        return f"has {count} inputs, and the operator takes {_range(form)}"
+        return (
+            f"has {count} inputs, and the operator takes {_range(form.min_inputs, form.max_inputs)}"
+        )
     for value, slot in _slots(node.inputs, form.inputs):
         if value is None and not slot.optional:
             return f"leaves out input '{slot.name}', which the operator needs"
-    if len(node.outputs) > form.max_outputs:
-        return f"has {len(node.outputs)} outputs, and the operator makes {form.max_outputs}"
+    if not form.min_outputs <= len(node.outputs) <= form.max_outputs:
+        made = _range(form.min_outputs, form.max_outputs)
+        return f"has {len(node.outputs)} outputs, and the operator makes {made}"
     return None
 
 
-def _range(form: _Form) -> str:
-    if form.max_inputs > 2**30:
-        return f"at least {form.min_inputs}"
-    if form.min_inputs == form.max_inputs:
-        return str(form.min_inputs)
-    return f"{form.min_inputs} to {form.max_inputs}"
+def _bodies(node: ir.Node, opset: int) -> str | None:
+    """Hold the inputs and outputs of bodies against those of their node."""
+    takes, returns = len([value for value in node.inputs if value is not None]), len(node.outputs)
+    if node.op_type == "If":
+        takes = 0
+    elif node.op_type == "Loop":
+        takes, returns = 2 + len([v for v in node.inputs[2:] if v is not None]), returns + 1
+    elif node.op_type == "Scan" and opset < 9:  # which takes lengths as well, and is not read
+        return None
+    for attribute in node.attributes.values():
+        if attribute.type != ir.AttributeType.GRAPH:
+            continue
+        graph = attribute.as_graph()
+        for said, found, right in (
+            ("inputs", len(graph.inputs), takes),
+            ("outputs", len(graph.outputs), returns),
+        ):
+            if found != right:
+                return f"has a graph '{attribute.name}' of {found} {said}, and {right} are needed"
+    return None
+
+
+def _range(least: int, most: int) -> str:
+    if most > 2**30:
+        return f"at least {least}"
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def _types(node: ir.Node, form: _Form) -> str | None:

@@ -34,6 +34,7 @@ from whileback.graph.corrections import (
     sizes_limited,
 )
 from whileback.graph.dims import (
+    contradict,
     dims_if_kept,
     fill_dims,
     kept_but_for,
@@ -75,7 +76,6 @@ __all__ = [
     "forget_symbolic_data",
     "is_float",
     "rank",
-    "reshape_target",
     "same_dim",
     "same_shape",
     "size",
@@ -101,19 +101,6 @@ def static_shape(value: ir.Value) -> tuple[int, ...] | None:
     if value.shape is None or not value.shape.is_static():
         return None
     return tuple(value.shape.numpy())
-
-
-def reshape_target(shape: Iterable[int | ir.SymbolicDim] | None) -> list[int] | None:
-    """Return a shape as `Reshape` takes it: -1 for the one dimension that is not known.
-
-    None where more than one is unknown, or where another one is 0: then -1 could be anything.
-    """
-    if shape is None:
-        return None
-    dims = [dim if isinstance(dim, int) else -1 for dim in shape]
-    if -1 in dims and (dims.count(-1) > 1 or 0 in dims):
-        return None
-    return dims
 
 
 def size(value: ir.Value) -> int | None:
@@ -152,7 +139,7 @@ class Shapes:
 
     def __init__(self, opset_imports: dict[str, int]) -> None:
         registry.collect()
-        self._context = ShapeInferenceContext(opset_imports, policy="refine")
+        self._context = _Context(opset_imports, policy="refine")
         self._interface: set[ir.Value] = set()
         # The symbols for sizes that were seen to change from trip to trip, of all loops.
         self._changing: set[str] = set()
@@ -374,6 +361,16 @@ class Shapes:
             return None
         pairs = zip(a, b, strict=True)
         return ir.Shape([m if same_dim(m, n) else self.new_dim() for m, n in pairs])
+
+
+class _Context(ShapeInferenceContext):  # type: ignore[misc]  # the package has no types
+    """Lets what is inferred count where the model declares something that contradicts it."""
+
+    def set_shape(self, value: ir.Value, shape: ir.Shape) -> bool:
+        if value.shape is not None and contradict(value.shape, shape):
+            value.shape = None
+        changed: bool = super().set_shape(value, shape)
+        return changed
 
 
 def _inner_values(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -12,7 +12,7 @@ from whileback.graph.names import label
 from whileback.graph.schemas import problem
 from whileback.graph.scopes import subgraphs, walk
 
-__all__ = ["check_names", "check_operators"]
+__all__ = ["check_inputs", "check_names", "check_operators"]
 
 
 def check_names(model: ir.Model) -> None:
@@ -25,6 +25,16 @@ def check_names(model: ir.Model) -> None:
     """
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         _check(graph, Counter())
+
+
+def check_inputs(graph: ir.Graph) -> None:
+    """Check that every input of a main graph has a type. Raises: GraphError."""
+    for value in graph.inputs:
+        if value.dtype in (None, ir.DataType.UNDEFINED):
+            raise GraphError(
+                f"Input '{value.name}' of graph '{graph.name}' has no type. Declare one, such as "
+                "FLOAT[N,3]."
+            )
 
 
 def check_operators(graph: ir.Graph, opset: int | None = None) -> None:

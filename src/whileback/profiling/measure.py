@@ -12,6 +12,7 @@ from whileback.engines import compile
 from whileback.engines.base import Source
 from whileback.engines.tracing import Event, trace
 from whileback.errors import ArgumentError
+from whileback.graph.copying import clone
 from whileback.graph.origin import is_new, source
 from whileback.graph.scopes import is_loop, subgraphs, walk
 from whileback.profiling.profile import Cost, Profile
@@ -60,7 +61,7 @@ def _plain(
 
 def _named(model: ir.Model) -> ir.Model:
     """Return a copy in which each node has a name of its own, by which events are told apart."""
-    copy = model.clone()
+    copy = clone(model)
     taken: set[str] = set()
     for node in walk(copy.graph):
         name = node.name or next((v.name for v in node.outputs if v.name), "") or node.op_type

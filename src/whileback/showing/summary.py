@@ -16,6 +16,7 @@ from whileback.graph.printing import graphs_of, opset_texts, tensor_text
 from whileback.graph.scopes import is_standard, walk, walk_graphs
 from whileback.graph.shapes import describe
 from whileback.graph.tape import Tape, tape_of
+from whileback.graph.tensors import known_tensor
 
 __all__ = ["Block", "Port", "Summary", "Weight", "label", "summarize"]
 
@@ -189,7 +190,7 @@ def _weights(model: ir.Model) -> Iterator[Weight]:
 
 
 def _weight(value: ir.Value) -> Weight:
-    tensor = ir.convenience.get_const_tensor(value)
+    tensor = known_tensor(value)
     if tensor is None:
         return Weight(str(value.name), describe(value), 0)
     shape = ",".join(map(str, tensor.shape))

@@ -15,6 +15,7 @@ from whileback.formats import save
 from whileback.formats.atomic import atomic_files, require_folder
 from whileback.formats.files import errors_name
 from whileback.gradient.transform import names
+from whileback.graph.copying import clone
 from whileback.signatures import require_types
 from whileback.trainer.trainer import Trainer
 from whileback.training.interface import Interface, interface
@@ -102,7 +103,7 @@ def _without_defaults(model: ir.Model, known: Interface) -> ir.Model:
 
     ONNX Runtime for JavaScript feeds no input that has a default, and does not say so.
     """
-    result = model.clone()
+    result = clone(model)
     parts = [part.name for part in known.flat]
     for name in (*known.parameters, *known.statistics, *known.state, *parts):
         if (value := result.graph.initializers.pop(name, None)) is not None:

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from whileback.engines import compile
 from whileback.errors import ArgumentError, FormatError, TrainingError
 from whileback.gradient.transform import names
+from whileback.graph.copying import clone
 from whileback.graph.shapes import static_shape
 from whileback.signatures import require_types
 from whileback.trainer.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
@@ -260,7 +261,7 @@ def _without_defaults(
 
     Nor need it fit into the 2 GB of a file together with them.
     """
-    bare = model.clone()
+    bare = clone(model)
     given = bare.graph.initializers
     tensors = {name: given.pop(name).const_value for name in inputs if name in given}
     for value in bare.graph.inputs:

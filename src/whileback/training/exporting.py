@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, UnsupportedError, nearest
+from whileback.graph.copying import clone
 from whileback.graph.normalize import normalize
 from whileback.graph.scopes import walk, walk_graphs
 from whileback.graph.shapes import HALVES
@@ -47,7 +48,7 @@ def export(model: ir.Model, tensors: Mapping[str, Any]) -> ir.Model:
     ([[3.0]], 13)
     """
     require_types(export, locals())
-    result = model.clone()
+    result = clone(model)
     places = _places(result)
     put: dict[ir.Value, str] = {}
     for name in sorted(tensors, key=lambda name: _is_quantized(places.get(name))):
@@ -74,7 +75,7 @@ def _place(model: ir.Model, places: Mapping[str, ir.Value], name: str) -> ir.Val
 
 def _places(model: ir.Model) -> dict[str, ir.Value]:
     """Return by its name in normal form every value whose content the model holds."""
-    copy = model.clone()
+    copy = clone(model)
     for here, there in zip(_held(model), _held(copy), strict=True):
         there.meta[_ORIGIN] = here
     normal = normalize(copy, needs_expansion=hides_draws)

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from whileback.errors import ArgumentError
 from whileback.graph.builder import Builder
+from whileback.graph.copying import clone
 from whileback.graph.moving import taken_out
 from whileback.graph.names import Names
 from whileback.graph.scopes import is_standard, walk, walk_graphs
@@ -136,7 +137,7 @@ def lora(
             f"Model '{model.graph.name}' has adapters already. Merge them, or start from the model "
             "without."
         )
-    result = model.clone()
+    result = clone(model)
     result.metadata_props[_KEY] = json.dumps({"rank": rank, "alpha": alpha})
     op = Builder(result.graph, Names.of(result.graph), Shapes(result.opset_imports))
     op.role = "lora"

@@ -194,3 +194,9 @@ def test_blobs_whose_name_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "blob.pb").write_bytes(data)
     with pytest.raises(NetDefError, match="holds no tensors"):
         caffe2.load_blobs(tmp_path / "blob.pb")
+
+
+def test_a_long_line_of_a_text_is_not_repeated_whole(tmp_path: Path) -> None:
+    said = damaged(tmp_path, "net.pbtxt", b"name: " + b"[" * 20000)
+    assert said.startswith("'FILE': is no NetDef in text form: 1:7 : 'name: [[[")
+    assert said.endswith("[[ …") and len(said) < 500

@@ -210,3 +210,23 @@ def test_captured_sequences_may_be_empty() -> None:
     bodies = [loop_view(node).body for node in walk(made.graph) if is_loop(node)]
     types = {each.op_type for body in bodies for each in body}
     assert types.isdisjoint({"SequenceMap", "SequenceAt", "SequenceInsert"})
+
+
+@pytest.mark.parametrize("read", ["i", "last"])
+def test_what_is_put_behind_a_sequence_is_a_row_that_was_read(read: str) -> None:
+    """The node that reads it is replaced, and then the row is what stands for that node."""
+    model = """(float[2] w, int64 m) => (float[2] y) {
+      last = Constant<value = int64 {-1}>()
+      axis = Constant<value = int64[1] {0}>()
+      first = SequenceConstruct(w)
+      rows = Loop(m, , first)
+        <body = b (int64 i, bool c, seq(float[2]) q) => (bool go, seq(float[2]) r) {
+          a = SequenceAt(q, READ)
+          r = SequenceInsert(q, a)
+          go = Identity(c)
+        }>
+      all = ConcatFromSequence<axis = 0, new_axis = 1>(rows)
+      s = Sin(all)
+      y = ReduceSum<keepdims = 0>(s, axis)
+    }""".replace("READ", read)
+    assert_gradient(model, ["y"], ["w"], {"m": 3})

@@ -255,3 +255,19 @@ def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     }"""
     vjp(parse(scan), "y", ["x"], memory="checkpoint")
     assert caplog.records == []
+
+
+def test_a_loop_that_carries_nothing() -> None:
+    """ONNX wants two inputs of every Loop."""
+    model = """(int64 n, float[2] x) => (float[2] y) {
+      axis = Constant<value = int64[1] {0}>()
+      yes = Constant<value = bool {1}>()
+      stack = Loop(n, yes) <body = b (int64 i, bool c) => (bool go, float[2] row) {
+        go = Identity(c)
+        f = Cast<to = 1>(i)
+        p = Mul(x, f)
+        row = Sin(p)
+      }>
+      y = ReduceSum<keepdims = 0>(stack, axis)
+    }"""
+    assert_gradient(model, ["y"], ["x"], {"n": 5}, memory="checkpoint")

@@ -72,3 +72,30 @@ def test_nothing_is_taken_from_nothing() -> None:
     assert run(INPUTS | feeds | {"M": np.int64(1)})["v"].shape == (1, 2)
     with pytest.raises(EngineError, match="Split"):
         run(INPUTS | feeds | {"M": np.int64(3)})
+
+
+@pytest.mark.parametrize("inner", ["loop", "scan"])
+def test_loops_in_the_body_that_nobody_reads(inner: str) -> None:
+    """They are gone when the body is rewritten."""
+    carried = "float[2] v) => (bool on, float[2] u) { on = Identity(e)"
+    loops = {
+        "loop": f"unread = Loop(i, , a) <body = d (int64 j, bool e, {carried} u = Sin(v) }}>",
+        "scan": "unread = Scan(a, w) <num_scan_inputs = 1, body = d (float[2] v, float e) "
+        "=> (float[2] u) { u = Mul(v, e) }>",
+    }
+    model = """(float[2] w, int64 m) => (float[2] y) {
+      zero = Constant<value = int64 {0}>()
+      axis = Constant<value = int64[1] {0}>()
+      first = SequenceConstruct(w)
+      rows = Loop(m, , first)
+        <body = b (int64 i, bool c, seq(float[2]) q) => (bool go, seq(float[2]) r) {
+          a = SequenceAt(q, zero)
+          UNREAD
+          s = Sin(a)
+          r = SequenceInsert(q, s)
+          go = Identity(c)
+        }>
+      all = ConcatFromSequence<axis = 0, new_axis = 1>(rows)
+      y = ReduceSum<keepdims = 0>(all, axis)
+    }""".replace("UNREAD", loops[inner])
+    assert_gradient(model, ["y"], ["w"], {"m": 3})

@@ -24,6 +24,7 @@ from whileback.formats.caffe2.caffe2_pb2 import (
 from whileback.formats.caffe2.minidb import records
 from whileback.formats.caffe2.tensors import to_array
 from whileback.formats.files import errors_name, read_bytes
+from whileback.formats.proto_text import require_text
 
 __all__ = ["Predictor", "is_caffe2", "load", "load_blobs", "load_plan", "load_predictor", "save"]
 
@@ -40,6 +41,8 @@ _PREDICT, _INIT, _GLOBAL_INIT = (
 _INPUTS, _OUTPUTS = "INPUTS_BLOB_TYPE", "OUTPUTS_BLOB_TYPE"
 # A blob of several chunks is stored under keys such as `w#%0`, `w#%1`.
 _CHUNK = "#%"
+# How much of a parser's own words is shown.
+_LONGEST = 400
 
 Path_ = str | os.PathLike[str]
 
@@ -224,6 +227,11 @@ def _joined(name: str, parts: list[np.ndarray], dims: list[int]) -> np.ndarray:
         ) from None
 
 
+def _shortened(text: str) -> str:
+    """Return the beginning of what a parser says, which may hold a whole line of the file."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+
+
 def _load(path: Path_, kind: type[M]) -> M:
     path = Path(path)
     with errors_name(path):
@@ -240,23 +248,8 @@ def _parsed(data: bytes, kind: type[M]) -> M:
             f"holds no {kind.DESCRIPTOR.name}, or is damaged, truncated or nested too deep "
             f"(Protobuf says: {reason}); text form is read from .pbtxt and .prototxt"
         ) from None
-    _require_text(message)
+    require_text(message, NetDefError)
     return message
-
-
-def _require_text(message: Message) -> None:
-    """Raise NetDefError if a name in a message is no UTF-8: Protobuf does not look at them."""
-    for entry, value in message.ListFields():
-        if entry.type not in (entry.TYPE_STRING, entry.TYPE_MESSAGE):
-            continue
-        for each in [value] if isinstance(value, (str, bytes, Message)) else value:
-            if isinstance(each, Message):
-                _require_text(each)
-            elif isinstance(each, bytes):
-                raise NetDefError(
-                    f"is damaged: the '{entry.name}' of a {message.DESCRIPTOR.name} is {each!r}, "
-                    "which is no UTF-8"
-                )
 
 
 def _parsed_text(data: bytes, kind: type[M]) -> M:
@@ -265,6 +258,6 @@ def _parsed_text(data: bytes, kind: type[M]) -> M:
     except UnicodeDecodeError:
         raise NetDefError("is no text; name a binary file .pb") from None
     except (text_format.ParseError, RecursionError) as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        reason = "nested too deep" if isinstance(error, RecursionError) else _shortened(str(error))
         raise NetDefError(f"is no {kind.DESCRIPTOR.name} in text form: {reason}") from None
     return message

@@ -70,15 +70,21 @@ def prepare_loops(graph: ir.Graph, names: Names, shapes: Shapes, said: LoopOptio
     renewed = {node: carry_as_tensors(op, carry_rows(op, node)) for node in whole}
     loops = [renewed.get(node, node) for node in loops]
     strategies = {renewed.get(node, node): meant for node, meant in strategies.items()}
-    cut_ranges(op, loops)
-    capture_unchanged(op, loops)
-    read_as_tensors(op, loops)
+    for prepare in (cut_ranges, capture_unchanged, read_as_tensors):
+        prepare(op, _left(graph, loops))
     for find in (writes, appends):
-        put_off(op, loops, find)
+        put_off(op, _left(graph, loops), find)
+    loops = _left(graph, loops)
     # Inner loops first: an outer one may be copied.
     for node in reversed(loops):
         for piece in _truncate(op, node, cuts[node]) if node in cuts else [node]:
             _choose_memory(op, piece, strategies.get(node))
+
+
+def _left(graph: ir.Graph, loops: Sequence[ir.Node]) -> list[ir.Node]:
+    """Return the loops that are still there: what nobody reads goes when a body is rewritten."""
+    there = set(walk(graph))
+    return [node for node in loops if node in there]
 
 
 def _check(said: LoopOptions) -> None:

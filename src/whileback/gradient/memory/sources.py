@@ -24,7 +24,6 @@ class Source:
     Attributes:
         carry: the value.
         node: the node that does it, and reads the value in this `place`.
-        part: what it puts there.
         axis: along which axis rows lie; None for a sequence.
         rank: how many axes the value has; 0 for a sequence.
         begin: the place of the first trip's row; None if rows are put behind the value.
@@ -33,10 +32,14 @@ class Source:
     carry: Carry
     node: ir.Node
     place: int
-    part: ir.Value
     axis: int | None
     rank: int
     begin: int | None
+
+    @property
+    def part(self) -> ir.Value:
+        """What it puts there; another value once nodes that it reads were replaced."""
+        return required(self.node, 2 if self.node.op_type.startswith("Scatter") else 1)
 
     @property
     def grows(self) -> bool:
@@ -156,7 +159,7 @@ def _inserted(carry: Carry, node: ir.Node) -> Source | None:
     is_empty = start is not None and is_standard(start, "SequenceEmpty")
     if static_shape(part) is None or not (is_empty or same_shape(carry.initial, part)):
         return None
-    return Source(carry, node, 0, part, None, 0, None)
+    return Source(carry, node, 0, None, 0, None)
 
 
 def _joined(carry: Carry, node: ir.Node) -> Source | None:
@@ -164,7 +167,7 @@ def _joined(carry: Carry, node: ir.Node) -> Source | None:
     axis = node.attributes["axis"].as_int() % (count or 1)
     if not count or part.shape is None or part.shape[axis] != 1:
         return None
-    return Source(carry, node, 0, part, axis, count, None)
+    return Source(carry, node, 0, axis, count, None)
 
 
 def _written(view: LoopView, write: Write) -> Source | None:
@@ -179,7 +182,7 @@ def _written(view: LoopView, write: Write) -> Source | None:
     begin = offset(view, indices)
     if begin is None or begin < 0 or not write.replaces:
         return None
-    return Source(write.carry, write.node, 0, write.updates, axis, count, begin)
+    return Source(write.carry, write.node, 0, axis, count, begin)
 
 
 def _one_for_all(write: Write, axis: int) -> ir.Value | None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from whileback.graph.builder import Builder, Operand
-from whileback.graph.shapes import rank, reshape_target, size
+from whileback.graph.dims import reshape_target
+from whileback.graph.shapes import rank, size
 
 __all__ = ["add_at", "add_rows_at", "pad_along", "put_back", "put_back_along"]
 

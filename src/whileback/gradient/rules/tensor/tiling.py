@@ -9,7 +9,8 @@ from whileback.gradient.registry import rule
 from whileback.gradient.rules.inputs import required
 from whileback.graph.builder import Operand
 from whileback.graph.constants import known_ints
-from whileback.graph.shapes import rank, reshape_target
+from whileback.graph.dims import reshape_target
+from whileback.graph.shapes import rank
 
 
 @rule("Tile")
