@@ -22,7 +22,7 @@ demo: setup
 	$(BIN)/python examples/silero_vad.py
 	$(BIN)/python examples/newton.py
 
-web-demo: setup web/node_modules/ready
+web-demo: web/node_modules/ready setup
 	$(BIN)/python web/build.py build/web
 	$(BIN)/python web/serve.py build/web $(PORT)
 

@@ -8,9 +8,18 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 
+class Handler(SimpleHTTPRequestHandler):
+    """Serves files, and prints of requests only those that fail."""
+
+    def log_request(self, *_: object) -> None:
+        """Print nothing."""
+
+
 def server(folder: Path, port: int) -> ThreadingHTTPServer:
     """Return a server of a folder; exits with what to do if the port cannot be had."""
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    if port > 65535:
+        sys.exit(f"there is no port {port}: take one up to 65535")
+    handler = partial(Handler, directory=str(folder))
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
@@ -19,6 +28,8 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
 
 def main(folder: str, port: str) -> None:
     """Serve until Ctrl-C."""
+    if not port.isdecimal():
+        sys.exit(f"'{port}' is no port: take a number, say PORT=8000")
     with server(Path(folder), int(port)) as pages:
         print(f"http://127.0.0.1:{pages.server_port}/ (Ctrl-C ends it)", flush=True)
         try:

@@ -69,7 +69,7 @@ export class ShowThrow {
 
   write() {
     const { gradient, differences, trips } = this.seen;
-    const errors = gradient.map((each, axis) => Math.abs(each - differences[axis]));
+    const error = Math.max(...gradient.map((each, axis) => Math.abs(each - differences[axis])));
     this.controls.show({
       trips,
       miss: `${this.miss.toFixed(3)} m`,
@@ -78,7 +78,7 @@ export class ShowThrow {
       gradient1: signed(gradient[1], 4),
       difference0: signed(differences[0], 4),
       difference1: signed(differences[1], 4),
-      verdict: `They differ by ${Math.max(...errors).toFixed(6)} at most.`,
+      verdict: `They differ by ${Math.max(error, 1e-6).toFixed(6)} at most.`,
     });
   }
 

@@ -1,8 +1,8 @@
 // The picture of the throw: ground, flag, ways of the ball, and minus the gradient as an arrow.
 
-const METRES = 33;
+const METRES = 36;
 // How much of them is left of where the ball is thrown.
-const MARGIN = 1;
+const MARGIN = 3.5;
 const START = [0, 1.5];
 // In seconds, as in the model.
 const TRIP = 0.04;
@@ -42,7 +42,7 @@ export function flyAlong(picture, path) {
 function drawGround(picture, at) {
   const y = at([0, 0])[1];
   picture.line([[0, y], [picture.width, y]], "ground");
-  for (let metres = 0; metres < METRES - MARGIN; metres += 5) {
+  for (let metres = 0; metres <= 30; metres += 5) {
     const [x] = at([metres, 0]);
     picture.line([[x, y], [x, y + 5]], "ground");
     picture.text(x, y + 19, metres === 30 ? "30 m" : `${metres}`, "scale");
