@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ from whileback.errors import EngineError
 __all__ = ["Event", "trace"]
 
 _SUFFIX = "_kernel_time"
+# Of the folders that the profiler writes to; the number of the process follows.
+_PREFIX = "whileback-profile-"
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ def trace(
         EngineError: ONNX Runtime is missing or fails, or did not note a whole run: it notes no
             more than a million nodes.
     """
-    with tempfile.TemporaryDirectory(prefix="whileback-") as folder:
+    _remove_left_behind()
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-") as folder:
         session = onnxruntime.open_session(
             source,
             optimization=optimization,
@@ -63,6 +68,26 @@ def trace(
         for _ in range(1 + runs):
             compiled(arguments)
         yield from _runs(Path(session.end_profiling()), source.name)
+
+
+def _remove_left_behind() -> None:
+    """Remove the folders of processes that were killed."""
+    if os.name != "posix":  # where asking for a process might end it
+        return
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if process.isdecimal() and not _is_running(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # It is another user's.
+        return True
+    return True
 
 
 def _runs(file: Path, model: str) -> Iterator[list[Event]]:

@@ -7,6 +7,7 @@ from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
 from whileback.formats.xml_text import xml_text
+from whileback.graph.tape import size_text
 from whileback.profiling.profile import Cost, Profile
 
 __all__ = ["to_folded", "to_svg"]
@@ -14,11 +15,14 @@ __all__ = ["to_folded", "to_svg"]
 _WIDTH, _ROW, _TOP, _LETTER = 1200.0, 20, 48, 6.6
 # Frames that are narrower are drawn together.
 _THIN = 0.5
+# Of longer labels, ends of so many letters still tell something.
+_READABLE = 14
 _STYLE = """\
+:root{background:#fff;min-width:960px}
 text{font-family:Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:11px;fill:#1b1b1f}
-.ground{fill:#fff}.title,.key{fill:#1b1b1f}rect.frame{stroke:#fff;stroke-width:.7}
+.title,.key{fill:#1b1b1f}rect.frame{stroke:#fff;stroke-width:.7}
 .model{fill:#d5d5dc}.forward{fill:#8ec3ee}.backward{fill:#f5b27a}
-@media(prefers-color-scheme:dark){.ground{fill:#17171b}.title,.key{fill:#ececf1}
+@media(prefers-color-scheme:dark){:root{background:#17171b}.title,.key{fill:#ececf1}
 rect.frame{stroke:#17171b}.model{fill:#a5a5b0}}
 g:hover>rect.frame{stroke:#1b1b1f;stroke-width:1.5}"""
 
@@ -52,11 +56,10 @@ def to_svg(profile: Profile) -> str:
     title = f"{xml_text(profile.model)}: {profile.time / 1000:.3f} ms a run while nodes are noted"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height}" '
-        f'role="img" aria-label={quoteattr(title)}>\n'
+        f'preserveAspectRatio="xMidYMin" role="img" aria-label={quoteattr(title)}>\n'
         f"<style>{_STYLE}</style>\n"
-        f'<rect class="ground" width="{_WIDTH:.0f}" height="{height}"/>\n'
         f'<text class="title" x="6" y="18">{escape(title)}</text>\n{_key()}\n'
-        f"{_box('model', 0.0, _WIDTH, 0, profile.model, title)}\n{frames}\n</svg>\n"
+        f"{_box('model', 0.0, _WIDTH, 0, (profile.model, ''), title)}\n{frames}\n</svg>\n"
     )
 
 
@@ -77,10 +80,11 @@ def _frames(
         width = sum(cost.time for cost in costs) * scale
         if len(costs) > 1:
             told = f"{len(costs)} nodes, {width / scale / 1000:.3f} ms together"
-            yield _box(kind, x, width, depth, f"{len(costs)} nodes", told)
+            yield _box(kind, x, width, depth, (f"{len(costs)} nodes", ""), told)
         elif width >= _THIN:
             (cost,) = costs
-            yield _box(kind, x, width, depth, f"{cost.name} ({cost.operator})", _told(cost))
+            labels = (f"{cost.name} ({cost.operator})", cost.operator)
+            yield _box(kind, x, width, depth, labels, _told(cost))
             yield from _frames(inner, cost.name, x, scale, depth + 1)
         x += width
 
@@ -101,18 +105,36 @@ def _kind(cost: Cost) -> str:
 def _told(cost: Cost) -> str:
     average = f", {cost.time / cost.count:.1f} µs each" if cost.count > 1 else ""
     stems = f"\nfrom {cost.source}" if cost.is_backward else ""
+    memory = f"\n{size_text(cost.output)} written, at most {size_text(cost.in_use)} in use"
     return (
         f"{cost.name} ({cost.operator})\n{cost.time / 1000:.3f} ms, {cost.count} times{average}"
-        f"{stems}"
+        f"{_trips(cost)}{memory}{stems}"
     )
 
 
-def _box(kind: str, x: float, width: float, depth: int, label: str, told: str) -> str:
-    label, told, y = xml_text(label), xml_text(told), _TOP + depth * _ROW
-    letters = int((width - 6) / _LETTER)
-    shown = label if len(label) <= letters else f"…{label[1 - letters :]}" if letters > 2 else ""
+def _trips(cost: Cost) -> str:
+    count = len(cost.trip_times)
+    if not count:
+        return ""
+    first, most = size_text(cost.trip_in_use[0]), size_text(max(cost.trip_in_use))
+    return f"\n{count} trips; {first} in use in the first of them, at most {most}"
+
+
+def _box(kind: str, x: float, width: float, depth: int, labels: tuple[str, str], told: str) -> str:
+    told, y = xml_text(told), _TOP + depth * _ROW
+    shown = _fitting(labels, int((width - 6) / _LETTER))
     text = f'<text x="{x + 3:.1f}" y="{y + 14}">{escape(shown)}</text>' if shown else ""
     return (
         f'<g><title>{escape(told)}</title><rect class="frame {kind}" x="{x:.1f}" y="{y}" '
         f'width="{width:.1f}" height="{_ROW - 1}" rx="2"/>{text}</g>'
     )
+
+
+def _fitting(labels: tuple[str, str], letters: int) -> str:
+    """Return the long label, its end, the short one, or nothing: what finds room."""
+    long, short = map(xml_text, labels)
+    if len(long) <= letters:
+        return long
+    if letters >= _READABLE:
+        return f"…{long[1 - letters :]}"
+    return short if len(short) <= letters else ""

@@ -16,6 +16,7 @@ from whileback.graph.copying import clone
 from whileback.graph.origin import is_new, source
 from whileback.graph.scopes import is_loop, subgraphs, walk
 from whileback.profiling.profile import Cost, Profile
+from whileback.profiling.trips import add_trips
 
 __all__ = ["measure"]
 
@@ -46,6 +47,7 @@ def measure(
     events = min(traced, key=lambda run: run[-1].duration)
     costs = dict(_places(named.graph))
     _add(costs, events)
+    add_trips(costs, events)
     ran = tuple(cost for cost in costs.values() if cost.count)
     return Profile(str(model.graph.name), ran, events[-1].duration, plain, runs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from whileback.engines.tracing import Event
@@ -28,6 +28,8 @@ class Cost:
         time: how long it runs, its bodies included, in microseconds.
         output: how many bytes its outputs have, all times together.
         in_use: how many bytes of ONNX Runtime's memory are in use when it ends, at most.
+        trip_times: of a loop, how long the nodes of each trip run, in microseconds, in order.
+        trip_in_use: of a loop, how many bytes are in use in each trip, at most.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Cost:
     time: int = 0
     output: int = 0
     in_use: int = 0
+    trip_times: list[int] = field(default_factory=list)
+    trip_in_use: list[int] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
         """Add one time that the node ran."""
@@ -48,6 +52,14 @@ class Cost:
         self.time += event.duration
         self.output += event.output
         self.in_use = max(self.in_use, event.in_use)
+
+    def add_to_trip(self, trip: int, time: int, in_use: int) -> None:
+        """Add a node of one trip; trips begin in order."""
+        if trip == len(self.trip_times):
+            self.trip_times.append(0)
+            self.trip_in_use.append(0)
+        self.trip_times[trip] += time
+        self.trip_in_use[trip] = max(self.trip_in_use[trip], in_use)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the cost as plain data, as `whileback profile --json` prints it."""
@@ -87,11 +99,7 @@ class Profile:
 
     def trips(self) -> dict[str, int]:
         """Return how many trips each loop makes in a run, all times that it runs together."""
-        found = {cost.name: 0 for cost in self.costs if cost.is_loop}
-        for cost in self.costs:
-            if cost.path and cost.path[-1] in found:
-                found[cost.path[-1]] = max(found[cost.path[-1]], cost.count)
-        return found
+        return {cost.name: len(cost.trip_times) for cost in self.costs if cost.is_loop}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the profile as plain data, as `whileback profile --json` prints it."""

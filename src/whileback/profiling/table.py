@@ -6,11 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from whileback.profiling.profile import Profile
+from whileback.graph.tape import size_text
+from whileback.profiling.profile import Cost, Profile
 
 __all__ = ["to_table"]
 
 _SHOWN = 15
+_LOOP_TITLES = (
+    *("loop", "operator", "trips", "ms", "µs a trip", "in nodes", "at most"),
+    *("first in use", "most in use"),
+)
 _WIDTH = 32
 
 
@@ -46,12 +51,12 @@ def to_table(profile: Profile, *, everything: bool = False) -> str:
         lines.append(f"… {len(rows) - len(shown)} more ({left:.0%} of the time), which --all shows")
     loops = list(_loops(profile))
     if loops:
-        lines += ["", *_aligned([("loop", "operator", "trips", "ms", "µs a trip"), *loops])]
+        lines += ["", *_aligned([_LOOP_TITLES, *loops])]
     return "\n".join(lines)
 
 
 def _head(profile: Profile) -> str:
-    memory = f"; at most {_bytes(profile.in_use)} in use" if profile.in_use else ""
+    memory = f"; at most {size_text(profile.in_use)} in use" if profile.in_use else ""
     nodes = sum(cost.count for cost in profile.costs)
     return (
         f"{profile.model}: {profile.plain_time / 1000:.3f} ms a run on ONNX Runtime, "
@@ -91,18 +96,30 @@ def _cells(row: _Row, profile: Profile, two: bool) -> tuple[str, ...]:
         f"{row.time / profile.time:.1%}",
         *(f"{time / 1000:.3f}" for time in times),
         f"{row.runs}",
-        _bytes(row.output),
-        _bytes(row.in_use),
+        size_text(row.output),
+        size_text(row.in_use),
     )
 
 
 def _loops(profile: Profile) -> Iterator[tuple[str, ...]]:
-    trips = profile.trips()
-    loops = (cost for cost in profile.costs if cost.is_loop)
-    for cost in sorted(loops, key=lambda cost: -cost.time):
-        count = trips[cost.name]
-        a_trip = f"{cost.time / count:.1f}" if count else ""
-        yield _short(cost.name), cost.operator, f"{count}", f"{cost.time / 1000:.3f}", a_trip
+    """Yield a row for each loop, those of a gradient after the one that they come from."""
+    loops = [cost for cost in profile.costs if cost.is_loop]
+    whole: dict[str, int] = defaultdict(int)
+    for cost in loops:
+        whole[cost.source] += cost.time
+    for cost in sorted(loops, key=lambda c: (-whole[c.source], c.source, c.is_backward, -c.time)):
+        yield (_short(cost.name), cost.operator, *_trips(cost))
+
+
+def _trips(cost: Cost) -> tuple[str, ...]:
+    count, in_use = len(cost.trip_times), cost.trip_in_use
+    if not count:
+        return ("0", f"{cost.time / 1000:.3f}", *[""] * 5)
+    return (
+        *(f"{count}", f"{cost.time / 1000:.3f}", f"{cost.time / count:.1f}"),
+        *(f"{sum(cost.trip_times) / count:.1f}", f"{max(cost.trip_times):.1f}"),
+        *(size_text(in_use[0]), size_text(max(in_use))),
+    )
 
 
 def _short(name: str) -> str:
@@ -120,10 +137,3 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-def _bytes(count: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} B"
