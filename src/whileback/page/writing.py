@@ -14,7 +14,8 @@ from whileback.page.document import Document, to_data
 __all__ = ["write"]
 
 # In the order in which they build on each other.
-_SCRIPTS = "model measure align layout draw view links panel search overview main".split()
+_SCRIPTS = "model measure align layout draw view links panel search overview walking main".split()
+_STYLES = "theme drawing afar frame".split()
 
 
 def write(document: Document) -> str:
@@ -27,7 +28,7 @@ def write(document: Document) -> str:
     parts = {
         "title": html.escape(document.name),
         "policy": _policy(script),
-        "style": _part("page.css"),
+        "style": "\n".join(_part(f"{name}.css") for name in _STYLES),
         "document": _embedded(document),
         "layouter": f"{_part('vendor/dagre.min.js')}\n{_part('worker.js')}",
         "script": script,

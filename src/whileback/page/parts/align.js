@@ -27,7 +27,11 @@ function align(model, lanes) {
 
 /** @typedef {{middle: number, boxes: Box[], shift: number}} BoxRow */
 
-/** The boxes of a lane that stand beside each other, from the top. @param {Lane} lane @returns {BoxRow[]} */
+/**
+ * The boxes of a lane that stand beside each other, from the top.
+ * @param {Lane} lane
+ * @returns {BoxRow[]}
+ */
 function rowsOf(lane) {
   const rows = /** @type {Map<number, BoxRow>} */ (new Map());
   for (const box of lane.boxes) {
@@ -39,10 +43,16 @@ function rowsOf(lane) {
   return [...rows.values()].sort((a, b) => a.middle - b.middle);
 }
 
-/** For each box of the gradient the one that it stems from. @param {Model} model @param {Lane} forward @param {Lane} gradient */
+/**
+ * For each box of the gradient the one that it stems from.
+ * @param {Model} model
+ * @param {Lane} forward
+ * @param {Lane} gradient
+ */
 function partnersOf(model, forward, gradient) {
   const places = /** @type {Map<number, Box>} */ (new Map());
-  for (const box of forward.boxes) if (box.item !== undefined) for (const number of numbersOf(box.item)) places.set(number, box);
+  for (const box of forward.boxes)
+    if (box.item !== undefined) for (const number of numbersOf(box.item)) places.set(number, box);
   const found = /** @type {Map<Box, Box>} */ (new Map());
   for (const box of gradient.boxes) {
     const first = box.item === undefined ? undefined : numbersOf(box.item)[0];
@@ -53,7 +63,12 @@ function partnersOf(model, forward, gradient) {
   return found;
 }
 
-/** @param {BoxRow} row @param {BoxRow[]} rows @param {number} from @param {Map<Box, Box>} partners */
+/**
+ * @param {BoxRow} row
+ * @param {BoxRow[]} rows
+ * @param {number} from
+ * @param {Map<Box, Box>} partners
+ */
 function firstPartner(row, rows, from, partners) {
   for (let place = from; place < rows.length; place += 1) {
     for (const theirs of rows[place].boxes) {
@@ -66,7 +81,8 @@ function firstPartner(row, rows, from, partners) {
 
 /** @param {Lane} lane @param {BoxRow[]} rows */
 function move(lane, rows) {
-  for (const edge of lane.edges) edge.points = edge.points.map(([x, y]) => [x, y + shiftAt(rows, y)]);
+  for (const edge of lane.edges)
+    edge.points = edge.points.map(([x, y]) => [x, y + shiftAt(rows, y)]);
   for (const { boxes, shift } of rows) for (const box of boxes) box.y += shift;
   lane.height = Math.max(...lane.boxes.map(({ y, height }) => y + height));
 }

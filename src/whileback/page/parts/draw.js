@@ -26,9 +26,17 @@ function drawing(tag, attributes) {
   return made;
 }
 
-/** @param {HTMLElement} made @param {{x: number, y: number, width: number, height: number}} place */
+/**
+ * @param {HTMLElement} made
+ * @param {{x: number, y: number, width: number, height: number}} place
+ */
 function put(made, { x, y, width, height }) {
-  Object.assign(made.style, { left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px` });
+  Object.assign(made.style, {
+    left: `${x}px`,
+    top: `${y}px`,
+    width: `${width}px`,
+    height: `${height}px`,
+  });
   return made;
 }
 
@@ -45,7 +53,8 @@ class Drawing {
   /** @param {Content} content @returns {HTMLElement} */
   content(content) {
     const made = put(element('div', { className: 'content' }), content);
-    if (content.title) made.append(element('div', { className: 'title', textContent: clip(content.title, 60) }));
+    if (content.title)
+      made.append(element('div', { className: 'title', textContent: clip(content.title, 60) }));
     for (const lane of content.lanes) made.append(this.lane(lane, content.lanes.length > 1));
     return made;
   }
@@ -63,10 +72,19 @@ class Drawing {
 
   /** @param {Lane} lane */
   edges(lane) {
-    const made = drawing('svg', { class: 'edges', width: Math.max(lane.width, 1), height: Math.max(lane.height, 1), 'aria-hidden': 'true' });
+    const made = drawing('svg', {
+      class: 'edges',
+      width: Math.max(lane.width, 1),
+      height: Math.max(lane.height, 1),
+      'aria-hidden': 'true',
+    });
     for (const edge of lane.edges) {
       const [from, to] = [lane.boxes[edge.from], lane.boxes[edge.to]];
-      const path = drawing('path', { d: curve(edge.points, from, to), 'data-from': from.key, 'data-to': to.key });
+      const path = drawing('path', {
+        d: curve(edge.points, from, to),
+        'data-from': from.key,
+        'data-to': to.key,
+      });
       const names = edge.values.map((value) => valueText(this.model.values[value]));
       const title = drawing('title', {});
       title.textContent = names.join('\n');
@@ -80,7 +98,8 @@ class Drawing {
   box(box, lane) {
     const made = put(element('div', { className: `box ${box.kind}` }), box);
     made.dataset.key = box.key;
-    for (const key of box.values?.map((value) => `v${value}`) ?? [box.key]) push(this.cards, key, made);
+    for (const key of box.values?.map((value) => `v${value}`) ?? [box.key])
+      push(this.cards, key, made);
     this.boxes.set(made, box);
     const node = typeof box.item === 'number' ? this.model.nodes[box.item] : undefined;
     made.classList.add(node?.lane ?? lane.name);
@@ -112,9 +131,13 @@ class Drawing {
       element('div', { className: `line ${line}` }, [
         element('span', { className: 'text', textContent: text }),
         ...(type ? [element('span', { className: 'type', textContent: type })] : []),
-      ]));
-    const head = element('div', { className: 'head' }, [element('span', { className: 'text', textContent: title })]);
-    if ((kind === 'node' || kind === 'section') && this.model.isFoldable(key)) head.append(foldButton(title, Boolean(inner)));
+      ]),
+    );
+    const head = element('div', { className: 'head' }, [
+      element('span', { className: 'text', textContent: title }),
+    ]);
+    if ((kind === 'node' || kind === 'section') && this.model.isFoldable(key))
+      head.append(foldButton(title, Boolean(inner)));
     return [head, ...parts];
   }
 
@@ -123,8 +146,16 @@ class Drawing {
     const made = contents.map((content) => this.content(content));
     if (!strategy) return made;
     const width = box.width - 2 * SPACE.side;
-    made.push(put(element('div', { className: 'strategy', textContent: strategy }), { x: SPACE.side, y: foot, width, height: wrapped(strategy, width) }));
-    for (const { row, y, height } of rows) made.push(put(tapeRow(row), { x: SPACE.side, y, width, height }));
+    made.push(
+      put(element('div', { className: 'strategy', textContent: strategy }), {
+        x: SPACE.side,
+        y: foot,
+        width,
+        height: wrapped(strategy, width),
+      }),
+    );
+    for (const { row, y, height } of rows)
+      made.push(put(tapeRow(row), { x: SPACE.side, y, width, height }));
     return made;
   }
 }
@@ -132,7 +163,13 @@ class Drawing {
 /** @param {string} title @param {boolean} isOpen */
 function foldButton(title, isOpen) {
   const label = `${isOpen ? 'Fold' : 'Unfold'} ${title}`;
-  const button = element('button', { className: 'fold', type: 'button', title: label, 'aria-label': label, 'aria-expanded': String(isOpen) });
+  const button = element('button', {
+    className: 'fold',
+    type: 'button',
+    title: label,
+    'aria-label': label,
+    'aria-expanded': String(isOpen),
+  });
   const icon = drawing('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' });
   icon.append(drawing('path', { d: isOpen ? 'M4 10l4-4 4 4' : 'M4 6l4 4 4-4' }));
   button.append(icon);
@@ -144,8 +181,10 @@ function tapeRow(row) {
   const size = row.size === undefined ? '' : bytes(row.size);
   return element('div', { className: 'row' }, [
     element('div', { className: 'what' }, [
-      element('b', { textContent: row.name }), ' ',
-      element('span', { className: 'type', textContent: row.type }), ' ',
+      element('b', { textContent: row.name }),
+      ' ',
+      element('span', { className: 'type', textContent: row.type }),
+      ' ',
       element('span', { className: 'size', textContent: size }),
     ]),
     element('div', { className: 'why', textContent: row.why }),
@@ -157,7 +196,11 @@ function valueText({ name, type, constant }) {
   return `${name || '(no name)'}${type ? ` : ${type}` : ''}${constant ? ` = ${constant}` : ''}`;
 }
 
-/** Where an edge ends at a box: as near as may be to where it comes from. @param {Box} box @param {number} x */
+/**
+ * Where an edge ends at a box: as near as may be to where it comes from.
+ * @param {Box} box
+ * @param {number} x
+ */
 function port(box, x) {
   const edge = Math.min(16, box.width / 2);
   return Math.min(Math.max(x, box.x + edge), box.x + box.width - edge);

@@ -6,9 +6,16 @@
  * @typedef {{kind: 'node' | 'section' | 'input' | 'output', key: string, face: Face, x: number, y: number,
  *   width: number, height: number, item?: Item, values?: number[], inner?: Inner}} Box
  */
-/** @typedef {{name: string, x: number, y: number, width: number, height: number, boxes: Box[], edges: Edge[]}} Lane */
-/** @typedef {{title: string, x: number, y: number, width: number, height: number, lanes: Lane[]}} Content */
-/** What an unfolded box holds. @typedef {{contents: Content[], rows: {row: Row, y: number, height: number}[], strategy: string, foot: number}} Inner */
+/**
+ * @typedef {{name: string, x: number, y: number, width: number, height: number, boxes: Box[], edges: Edge[]}} Lane
+ */
+/**
+ * @typedef {{title: string, x: number, y: number, width: number, height: number, lanes: Lane[]}} Content
+ */
+/**
+ * What an unfolded box holds.
+ * @typedef {{contents: Content[], rows: {row: Row, y: number, height: number}[], strategy: string, foot: number}} Inner
+ */
 
 const SPACE = { side: 18, top: 40, title: 24, between: 28, lane: 64, label: 30 };
 // A value that more boxes read than this has an edge to the first alone; the others name it.
@@ -47,7 +54,11 @@ class Layouter {
 }
 
 class Layout {
-  /** @param {Model} model @param {Layouter} layouter @param {Set<string>} open the boxes that are unfolded */
+  /**
+   * @param {Model} model
+   * @param {Layouter} layouter
+   * @param {Set<string>} open the boxes that are unfolded
+   */
   constructor(model, layouter, open) {
     this.model = model;
     this.layouter = layouter;
@@ -59,8 +70,17 @@ class Layout {
     const graph = this.model.graphs[number];
     const names = LANES.filter((name) => graph.lanes?.[name]);
     const ends = { inputs: graph.inputs ?? [], outputs: graph.outputs ?? [] };
-    const lanes = await Promise.all((names.length ? names : ['forward']).map((name, place) =>
-      this.lane(name, graph.lanes?.[name] ?? [], ends, name === 'gradient' && graph.upward !== false, place === 0)));
+    const lanes = await Promise.all(
+      (names.length ? names : ['forward']).map((name, place) =>
+        this.lane(
+          name,
+          graph.lanes?.[name] ?? [],
+          ends,
+          name === 'gradient' && graph.upward !== false,
+          place === 0,
+        ),
+      ),
+    );
     align(this.model, lanes);
     return beside(title, lanes);
   }
@@ -76,11 +96,19 @@ class Layout {
     wires.connect(ends, first);
     const edges = [...wires.edges.values()];
     const all = wires.boxes;
-    if (!all.length) return { name, x: 0, y: 0, width: CARD.least, height: 0, boxes: [], edges: [] };
+    if (!all.length)
+      return { name, x: 0, y: 0, width: CARD.least, height: 0, boxes: [], edges: [] };
     const placed = await this.layouter.ask(
-      all.map(({ width, height }) => [width, height]), edges.map(({ from, to }) => [from, to]), upward);
-    all.forEach((box, place) => Object.assign(box, { x: placed.boxes[place][0], y: placed.boxes[place][1] }));
-    edges.forEach((edge, place) => { edge.points = placed.edges[place]; });
+      all.map(({ width, height }) => [width, height]),
+      edges.map(({ from, to }) => [from, to]),
+      upward,
+    );
+    all.forEach((box, place) =>
+      Object.assign(box, { x: placed.boxes[place][0], y: placed.boxes[place][1] }),
+    );
+    edges.forEach((edge, place) => {
+      edge.points = placed.edges[place];
+    });
     return { name, x: 0, y: 0, width: placed.width, height: placed.height, boxes: all, edges };
   }
 
@@ -107,7 +135,8 @@ class Layout {
   async section(section) {
     const [first] = numbersOf(section);
     const name = this.model.nodes[first].lane ?? 'forward';
-    const upward = name === 'gradient' && this.model.graphs[this.model.graphOf(first)].upward !== false;
+    const upward =
+      name === 'gradient' && this.model.graphs[this.model.graphOf(first)].upward !== false;
     const lane = await this.lane(name, section.items, { inputs: [], outputs: [] }, upward, false);
     return beside('', [lane]);
   }
@@ -132,7 +161,9 @@ class Wires {
       }
     });
     boxes.forEach(({ item }, place) => {
-      const read = numbersOf(/** @type {Item} */ (item)).flatMap((number) => [...model.reads(number)]);
+      const read = numbersOf(/** @type {Item} */ (item)).flatMap((number) => [
+        ...model.reads(number),
+      ]);
       for (const value of new Set(read)) if (value !== null) push(this.readers, value, place);
     });
   }
@@ -143,7 +174,12 @@ class Wires {
     const loose = /** @type {Map<number, number[]>} */ (new Map());
     for (const [value, readers] of this.readers) {
       const maker = this.makers.get(value);
-      const far = maker === undefined ? (this.model.isConstant(value) ? [] : readers) : this.wire(value, maker, readers);
+      const far =
+        maker === undefined
+          ? this.model.isConstant(value)
+            ? []
+            : readers
+          : this.wire(value, maker, readers);
       for (const reader of far) push(loose, reader, value);
     }
     for (const [reader, values] of loose) this.tell(this.boxes[reader], values);
@@ -156,7 +192,8 @@ class Wires {
     const entering = new Map();
     for (const value of first ? inputs : []) entering.set(value, []);
     for (const [value, readers] of this.readers) {
-      if (inputs.has(value) || (!this.model.isConstant(value) && this.isOwn(value))) entering.set(value, readers);
+      if (inputs.has(value) || (!this.model.isConstant(value) && this.isOwn(value)))
+        entering.set(value, readers);
     }
     for (const value of this.makers.keys()) entering.delete(value);
     for (const values of groups(entering)) {
@@ -165,7 +202,12 @@ class Wires {
     }
   }
 
-  /** Draw edges to the boxes that read a value; return those for which that would be too many. @param {number} value @param {number} maker @param {number[]} readers */
+  /**
+   * Draw edges to the boxes that read a value; return those for which that would be too many.
+   * @param {number} value
+   * @param {number} maker
+   * @param {number[]} readers
+   */
   wire(value, maker, readers) {
     const others = readers.filter((reader) => reader !== maker);
     const drawn = others.length > CROWD ? others.slice(0, 1) : others;
@@ -185,16 +227,22 @@ class Wires {
     const leaving = /** @type {Map<number, number[]>} */ (new Map());
     for (const value of outputs) {
       const maker = this.makers.get(value);
-      const passed = maker === undefined ? !this.model.producers.has(value) : this.boxes[maker].kind === 'input';
-      if (passed ? first : maker !== undefined) leaving.set(value, maker === undefined ? [] : [maker]);
+      const passed =
+        maker === undefined ? !this.model.producers.has(value) : this.boxes[maker].kind === 'input';
+      if (passed ? first : maker !== undefined)
+        leaving.set(value, maker === undefined ? [] : [maker]);
     }
     for (const values of groups(leaving)) {
       const place = this.pill('output', values);
-      for (const maker of leaving.get(values[0]) ?? []) for (const value of values) this.edge(maker, place, value);
+      for (const maker of leaving.get(values[0]) ?? [])
+        for (const value of values) this.edge(maker, place, value);
     }
   }
 
-  /** Whether a value from outside is drawn as coming in: not from another lane. @param {number} value */
+  /**
+   * Whether a value from outside is drawn as coming in: not from another lane.
+   * @param {number} value
+   */
   isOwn(value) {
     const producer = this.model.producers.get(value);
     return producer === undefined || (this.model.nodes[producer].lane ?? 'forward') === this.name;
@@ -203,7 +251,16 @@ class Wires {
   /** @param {'input' | 'output'} kind @param {number[]} values */
   pill(kind, values) {
     const face = pillFace(this.model, values, kind);
-    this.boxes.push({ kind, key: `v${values[0]}`, face, values, x: 0, y: 0, width: face.width, height: face.height });
+    this.boxes.push({
+      kind,
+      key: `v${values[0]}`,
+      face,
+      values,
+      x: 0,
+      y: 0,
+      width: face.width,
+      height: face.height,
+    });
     return this.boxes.length - 1;
   }
 
@@ -215,11 +272,17 @@ class Wires {
   }
 }
 
-/** Values at the same boxes: together if they are many, or else each for itself. @param {Map<number, number[]>} places @returns {number[][]} */
+/**
+ * Values at the same boxes: together if they are many, or else each for itself.
+ * @param {Map<number, number[]>} places
+ * @returns {number[][]}
+ */
 function groups(places) {
   const found = /** @type {Map<string, number[]>} */ (new Map());
   for (const [value, boxes] of places) push(found, boxes.join(' '), value);
-  return [...found.values()].flatMap((values) => (values.length > FEW ? [values] : values.map((value) => [value])));
+  return [...found.values()].flatMap((values) =>
+    values.length > FEW ? [values] : values.map((value) => [value]),
+  );
 }
 
 /** Lanes from left to right. @param {string} title @param {Lane[]} lanes @returns {Content} */
@@ -235,7 +298,12 @@ function beside(title, lanes) {
   return { title, x: 0, y: 0, width: x - SPACE.lane, height, lanes };
 }
 
-/** Give a box room for what it holds. @param {Box} box @param {Content[]} contents @param {Tape} [tape] */
+/**
+ * Give a box room for what it holds.
+ * @param {Box} box
+ * @param {Content[]} contents
+ * @param {Tape} [tape]
+ */
 function unfold(box, contents, tape) {
   const top = CARD.head + CARD.end + box.face.lines.length * CARD.line;
   let x = SPACE.side;

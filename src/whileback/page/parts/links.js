@@ -11,7 +11,11 @@ class Links {
     world.append(this.overlay);
   }
 
-  /** What is drawn of a node, or of the folded box around it. @param {number} number @returns {HTMLElement[]} */
+  /**
+   * What is drawn of a node, or of the folded box around it.
+   * @param {number} number
+   * @returns {HTMLElement[]}
+   */
   seen(number) {
     for (const key of this.model.path(`n${number}`).toReversed()) {
       const cards = this.drawing.cards.get(key);
@@ -35,33 +39,51 @@ class Links {
     const found = new Set(this.partners(box).flatMap((number) => this.seen(number)));
     found.delete(card);
     card.classList.add(name);
-    for (const partner of found) if (!partner.contains(card) && !card.contains(partner)) partner.classList.add(name, 'partner');
+    for (const partner of found)
+      if (!partner.contains(card) && !card.contains(partner))
+        partner.classList.add(name, 'partner');
     this.wires(box, name);
     return [...found];
   }
 
   /** @param {string} name */
   unmark(name) {
-    for (const made of this.world.querySelectorAll(`.${name}`)) made.classList.remove(name, 'partner');
+    for (const made of this.world.querySelectorAll(`.${name}`))
+      made.classList.remove(name, 'partner');
   }
 
   /** Mark the edges at a box. @param {Box} box @param {string} name */
   wires({ key }, name) {
     const quoted = CSS.escape(key);
-    for (const path of this.world.querySelectorAll(`path[data-from="${quoted}"], path[data-to="${quoted}"]`)) path.classList.add(name);
+    for (const path of this.world.querySelectorAll(
+      `path[data-from="${quoted}"], path[data-to="${quoted}"]`,
+    ))
+      path.classList.add(name);
   }
 
-  /** Draw from a card to what is linked with it, and to values that it reads of another lane. @param {HTMLElement | null} card @param {View} view */
+  /**
+   * Draw from a card to what is linked with it, and to values that it reads of another lane.
+   * @param {HTMLElement | null} card
+   * @param {View} view
+   */
   connect(card, view) {
     this.overlay.replaceChildren();
     const box = card && this.drawing.boxes.get(card);
     if (!card || !box || !card.isConnected) return;
     const from = view.place(card);
     const read = typeof box.item === 'number' ? this.across(box.item) : [];
-    for (const [numbers, name] of /** @type {[number[], string][]} */ ([[this.partners(box), 'link'], [read, 'data']])) {
+    for (const [numbers, name] of /** @type {[number[], string][]} */ ([
+      [this.partners(box), 'link'],
+      [read, 'data'],
+    ])) {
       const others = [...new Set(numbers.flatMap((number) => this.seen(number)))];
       for (const other of others) {
-        if (other.contains(card) || card.contains(other) || others.some((outer) => outer !== other && outer.contains(other))) continue;
+        if (
+          other.contains(card) ||
+          card.contains(other) ||
+          others.some((outer) => outer !== other && outer.contains(other))
+        )
+          continue;
         this.overlay.append(drawing('path', { class: name, d: across(view.place(other), from) }));
       }
     }
@@ -70,8 +92,12 @@ class Links {
   /** Nodes of other lanes whose values a node reads. @param {number} number */
   across(number) {
     const lane = this.model.nodes[number].lane;
-    const makers = [...this.model.reads(number)].map((value) => this.model.producers.get(value ?? -1));
-    return makers.filter((maker) => maker !== undefined && this.model.nodes[maker].lane !== lane).map(Number);
+    const makers = [...this.model.reads(number)].map((value) =>
+      this.model.producers.get(value ?? -1),
+    );
+    return makers
+      .filter((maker) => maker !== undefined && this.model.nodes[maker].lane !== lane)
+      .map(Number);
   }
 }
 
@@ -81,7 +107,11 @@ function overlayLayer() {
 
 /** @typedef {{x: number, y: number, width: number, height: number}} Place */
 
-/** A curve between the sides of two places that face each other. @param {Place} a @param {Place} b */
+/**
+ * A curve between the sides of two places that face each other.
+ * @param {Place} a
+ * @param {Place} b
+ */
 function across(a, b) {
   const [left, right] = a.x + a.width / 2 <= b.x + b.width / 2 ? [a, b] : [b, a];
   const [x0, y0] = [left.x + left.width, left.y + Math.min(left.height / 2, 16)];

@@ -2,7 +2,8 @@
 // Puts the page together.
 
 // How many cards are drawn at first, and at most when all are unfolded at once.
-const FIRST = 45, MOST = 1500;
+const FIRST = 45,
+  MOST = 1500;
 
 class Page {
   constructor() {
@@ -20,7 +21,12 @@ class Page {
     this.view = new View(this.stage, this.world, () => this.map?.frame());
     this.map = new Overview(/** @type {HTMLCanvasElement} */ (byId('map')), this.view);
     this.panel = new Panel(byId('details'), this.model, (key) => this.go(key));
-    this.search = new Search(/** @type {HTMLInputElement} */ (byId('search')), byId('results'), this.model, (key) => this.go(key));
+    this.search = new Search(
+      /** @type {HTMLInputElement} */ (byId('search')),
+      byId('results'),
+      this.model,
+      (key) => this.go(key),
+    );
     this.selected = '';
     this.running = Promise.resolve();
   }
@@ -38,15 +44,23 @@ class Page {
   }
 
   listen() {
-    this.stage.addEventListener('click', (event) => this.click(/** @type {HTMLElement} */ (event.target)));
-    this.stage.addEventListener('pointerover', (event) => this.hover(/** @type {HTMLElement} */ (event.target)));
+    this.stage.addEventListener('click', (event) =>
+      this.click(/** @type {HTMLElement} */ (event.target)),
+    );
+    this.stage.addEventListener('pointerover', (event) =>
+      this.hover(/** @type {HTMLElement} */ (event.target)),
+    );
     this.stage.addEventListener('pointerleave', () => this.hover(this.stage));
     this.stage.addEventListener('keydown', (event) => this.key(event));
     document.addEventListener('keydown', (event) => this.shortcut(event));
     /** @type {Record<string, () => void>} */
     const acts = {
-      in: () => this.view.zoom(1.3), out: () => this.view.zoom(1 / 1.3), fit: () => this.view.fit(),
-      unfold: () => this.unfoldLevel(), fold: () => this.foldAll(), panel: () => this.togglePanel(),
+      in: () => this.view.zoom(1.3),
+      out: () => this.view.zoom(1 / 1.3),
+      fit: () => this.view.fit(),
+      unfold: () => this.unfoldLevel(),
+      fold: () => this.foldAll(),
+      panel: () => this.togglePanel(),
     };
     for (const [name, act] of Object.entries(acts)) byId(name).addEventListener('click', act);
     addEventListener('resize', () => this.map?.frame());
@@ -60,7 +74,9 @@ class Page {
   }
 
   async draw() {
-    const slow = setTimeout(() => { this.word.hidden = false; }, 120);
+    const slow = setTimeout(() => {
+      this.word.hidden = false;
+    }, 120);
     const content = await this.layout.graph(0, '');
     clearTimeout(slow);
     this.word.hidden = true;
@@ -74,8 +90,14 @@ class Page {
   }
 
   paintMap() {
-    const style = getComputedStyle(document.documentElement);
-    if (this.content) this.map?.paint(this.content, (name) => style.getPropertyValue(`--map-${name}`));
+    const probe = element('span', { hidden: true });
+    document.body.append(probe);
+    const colour = (/** @type {string} */ name) => {
+      probe.style.color = `var(--map-${name})`;
+      return getComputedStyle(probe).color;
+    };
+    if (this.content) this.map?.paint(this.content, colour);
+    probe.remove();
   }
 
   /** @param {HTMLElement} target */
@@ -124,8 +146,12 @@ class Page {
   tell(key) {
     const number = Number(key.slice(1));
     if (key[0] === 'n') this.panel.node(number);
-    else if (key[0] === 'v') this.panel.values(this.drawing.boxes.get(/** @type {HTMLElement} */ (this.card()))?.values ?? [number]);
-    else if (key[0] === 's') this.panel.section(/** @type {Section} */ (this.model.sections.get(key)));
+    else if (key[0] === 'v')
+      this.panel.values(
+        this.drawing.boxes.get(/** @type {HTMLElement} */ (this.card()))?.values ?? [number],
+      );
+    else if (key[0] === 's')
+      this.panel.section(/** @type {Section} */ (this.model.sections.get(key)));
     else this.panel.overview();
     document.body.classList.toggle('told', Boolean(key));
     if (key) document.body.classList.remove('bare');
@@ -156,9 +182,15 @@ class Page {
   }
 
   unfoldLevel() {
-    const folded = [...this.drawing.cards.keys()].filter((key) => this.model.isFoldable(key) && !this.open.has(key));
-    const grown = folded.reduce((sum, key) => sum + childrenOf(this.model, key).length, this.drawing.boxes.size);
-    if (grown > MOST) return this.say(`That would be ${grown} boxes: unfold those that you want to see.`);
+    const folded = [...this.drawing.cards.keys()].filter(
+      (key) => this.model.isFoldable(key) && !this.open.has(key),
+    );
+    const grown = folded.reduce(
+      (sum, key) => sum + childrenOf(this.model, key).length,
+      this.drawing.boxes.size,
+    );
+    if (grown > MOST)
+      return this.say(`That would be ${grown} boxes: unfold those that you want to see.`);
     for (const key of folded) this.open.add(key);
     return this.redraw().then(() => this.view.fit(0.3));
   }
@@ -178,7 +210,9 @@ class Page {
     const place = byId('said');
     place.textContent = text;
     place.hidden = false;
-    setTimeout(() => { place.hidden = true; }, 4000);
+    setTimeout(() => {
+      place.hidden = true;
+    }, 4000);
   }
 
   /** @param {KeyboardEvent} event */
@@ -187,8 +221,12 @@ class Page {
     if (event.ctrlKey || event.metaKey || event.altKey || target.matches('input')) return;
     /** @type {Record<string, () => void>} */
     const acts = {
-      '/': () => this.search.field.select(), '+': () => this.view.zoom(1.3), '=': () => this.view.zoom(1.3),
-      '-': () => this.view.zoom(1 / 1.3), 0: () => this.view.fit(), Escape: () => this.select(''),
+      '/': () => this.search.field.select(),
+      '+': () => this.view.zoom(1.3),
+      '=': () => this.view.zoom(1.3),
+      '-': () => this.view.zoom(1 / 1.3),
+      0: () => this.view.fit(),
+      Escape: () => this.select(''),
     };
     if (!acts[event.key]) return;
     event.preventDefault();
@@ -197,7 +235,8 @@ class Page {
 
   /** Walk from node to node. @param {KeyboardEvent} event */
   key(event) {
-    if (event.key === 'Enter' && !(/** @type {HTMLElement} */ (event.target).closest('button'))) this.toggle(this.selected);
+    if (event.key === 'Enter' && !(/** @type {HTMLElement} */ (event.target).closest('button')))
+      this.toggle(this.selected);
     else if (event.key.startsWith('Arrow')) this.walk(event.key.slice(5));
     else return;
     event.preventDefault();
@@ -205,40 +244,11 @@ class Page {
 
   /** @param {string} way */
   walk(way) {
-    const next = this.card() ? nearest(this.view, /** @type {HTMLElement} */ (this.card()), way) : [...this.drawing.boxes.keys()][0];
+    const next = this.card()
+      ? nearest(this.view, /** @type {HTMLElement} */ (this.card()), way)
+      : [...this.drawing.boxes.keys()][0];
     if (next) this.select(next.dataset.key ?? '', next);
   }
-}
-
-/** The box on one side of a card: down into what is unfolded, and up out of it at its end. @param {View} view @param {HTMLElement} card @param {string} way @returns {HTMLElement | null} */
-function nearest(view, card, way) {
-  const inner = /** @type {HTMLElement | null} */ (card.querySelector('.box'));
-  if (way === 'Down' && inner) return inner;
-  for (let at = /** @type {HTMLElement | null | undefined} */ (card); at; at = at.parentElement?.closest('.box')) {
-    const found = beyond(view, at, way);
-    if (found) return found;
-  }
-  return null;
-}
-
-/** The closest of the boxes around a card that lies on one side of it. @param {View} view @param {HTMLElement} card @param {string} way */
-function beyond(view, card, way) {
-  const [along, aside, sign] = { Up: ['y', 'x', -1], Down: ['y', 'x', 1], Left: ['x', 'y', -1], Right: ['x', 'y', 1] }[way] ?? ['y', 'x', 1];
-  const content = /** @type {HTMLElement} */ (card.closest('.content'));
-  const from = /** @type {any} */ (ends(view.place(card)));
-  let best = null, least = Infinity;
-  for (const other of /** @type {NodeListOf<HTMLElement>} */ (content.querySelectorAll(':scope > .lane > .box'))) {
-    const to = /** @type {any} */ (ends(view.place(other)));
-    const ahead = sign === 1 ? to[along][0] - from[along][1] : from[along][0] - to[along][1];
-    const off = Math.max(0, to[aside][0] - from[aside][1], from[aside][0] - to[aside][1]);
-    if (other !== card && ahead > -1 && ahead + 2 * off < least) [best, least] = [other, ahead + 2 * off];
-  }
-  return best;
-}
-
-/** @param {Place} place */
-function ends({ x, y, width, height }) {
-  return { x: [x, x + width], y: [y, y + height] };
 }
 
 /** What to unfold so that the first picture shows much, but not too much. @param {Model} model */
@@ -250,7 +260,10 @@ function unfoldedAtFirst(model) {
     const key = /** @type {string} */ (pending.shift());
     if (key[0] !== 'n' || !model.isFoldable(key)) continue;
     const inner = childrenOf(model, key);
-    const ends = (model.nodes[Number(key.slice(1))].bodies ?? []).flatMap((body) => [...model.graphs[body].inputs ?? [], ...model.graphs[body].outputs ?? []]);
+    const ends = (model.nodes[Number(key.slice(1))].bodies ?? []).flatMap((body) => [
+      ...(model.graphs[body].inputs ?? []),
+      ...(model.graphs[body].outputs ?? []),
+    ]);
     if (count + inner.length + ends.length > FIRST) continue;
     open.add(key);
     count += inner.length + ends.length;
@@ -263,10 +276,16 @@ function unfoldedAtFirst(model) {
 function childrenOf(model, key) {
   if (key[0] === 's') return (model.sections.get(key)?.items ?? []).map(keyOf);
   const { bodies } = model.nodes[Number(key.slice(1))];
-  return (bodies ?? []).flatMap((body) => Object.values(model.graphs[body].lanes ?? {}).flatMap((items) => items.map(keyOf)));
+  return (bodies ?? []).flatMap((body) =>
+    Object.values(model.graphs[body].lanes ?? {}).flatMap((items) => items.map(keyOf)),
+  );
 }
 
-/** Dark or light as the reader's system is, until the switch is used. @param {HTMLElement} button @param {() => void} changed */
+/**
+ * Dark or light as the reader's system is, until the switch is used.
+ * @param {HTMLElement} button
+ * @param {() => void} changed
+ */
 function themeSwitch(button, changed) {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   button.addEventListener('click', () => {

@@ -54,12 +54,16 @@ class Model {
   /** @param {GraphNode} node @param {number} number */
   addNode(node, number) {
     for (const value of node.outputs ?? []) this.producers.set(value, number);
-    for (const value of new Set(node.inputs ?? [])) if (value !== null) push(this.readers, value, number);
+    for (const value of new Set(node.inputs ?? []))
+      if (value !== null) push(this.readers, value, number);
     if (node.source !== undefined) push(this.stems, node.source, number);
     for (const body of node.bodies ?? []) if (!this.owners.has(body)) this.owners.set(body, number);
-    const names = new Set((node.tape?.rows ?? []).filter((row) => row.kept !== false).map((row) => row.name));
-    for (const body of names.size ? node.bodies ?? [] : []) {
-      for (const value of this.inside(body)) if (names.has(this.values[value].name)) this.kept.add(value);
+    const names = new Set(
+      (node.tape?.rows ?? []).filter((row) => row.kept !== false).map((row) => row.name),
+    );
+    for (const body of names.size ? (node.bodies ?? []) : []) {
+      for (const value of this.inside(body))
+        if (names.has(this.values[value].name)) this.kept.add(value);
     }
   }
 
@@ -71,7 +75,9 @@ class Model {
 
   /** The numbers of a graph's nodes. @param {number} graph @returns {number[]} */
   members(graph) {
-    return Object.values(this.graphs[graph].lanes ?? {}).flatMap((items) => items.flatMap(numbersOf));
+    return Object.values(this.graphs[graph].lanes ?? {}).flatMap((items) =>
+      items.flatMap(numbersOf),
+    );
   }
 
   /** Note which boxes are around each box, from the main graph inwards, then in functions. */
@@ -80,7 +86,8 @@ class Model {
     const seen = new Set([0]);
     while (pending.length) {
       const [graph, around] = /** @type {[number, string[]]} */ (pending.shift());
-      for (const items of Object.values(this.graphs[graph].lanes ?? {})) this.placeItems(items, around);
+      for (const items of Object.values(this.graphs[graph].lanes ?? {}))
+        this.placeItems(items, around);
       for (const number of this.members(graph)) {
         this.graphsOf.set(number, graph);
         for (const body of this.nodes[number].bodies ?? []) {
@@ -125,13 +132,18 @@ class Model {
     return found;
   }
 
-  /** The outer values that a graph reads, at any depth. @param {number} graph @returns {Set<number>} */
+  /**
+   * The outer values that a graph reads, at any depth.
+   * @param {number} graph
+   * @returns {Set<number>}
+   */
   captures(graph) {
     const known = this.captured.get(graph);
     if (known) return known;
     const found = /** @type {Set<number>} */ (new Set());
     this.captured.set(graph, found);
-    for (const number of this.members(graph)) for (const value of this.reads(number)) if (value !== null) found.add(value);
+    for (const number of this.members(graph))
+      for (const value of this.reads(number)) if (value !== null) found.add(value);
     for (const value of this.graphs[graph].outputs ?? []) found.add(value);
     for (const value of this.inside(graph)) found.delete(value);
     return found;
@@ -140,12 +152,14 @@ class Model {
   /** The nodes on the other side: those that stem from a node, or the one that it stems from. */
   linked(/** @type {number} */ number) {
     const { source } = this.nodes[number];
-    return source === undefined ? this.stems.get(number) ?? [] : [source];
+    return source === undefined ? (this.stems.get(number) ?? []) : [source];
   }
 
   /** What a box can be unfolded to. @param {string} key */
   isFoldable(key) {
-    return key[0] === 's' || (key[0] === 'n' && Boolean(this.nodes[Number(key.slice(1))].bodies?.length));
+    return (
+      key[0] === 's' || (key[0] === 'n' && Boolean(this.nodes[Number(key.slice(1))].bodies?.length))
+    );
   }
 
   /** @param {number} value */

@@ -37,7 +37,11 @@ class Overview {
     this.frame();
   }
 
-  /** @param {CanvasRenderingContext2D} pen @param {Content} content @param {(name: string) => string} colour */
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {Content} content
+   * @param {(name: string) => string} colour
+   */
   paintContent(pen, content, colour) {
     pen.save();
     pen.translate(content.x, content.y);
@@ -45,7 +49,9 @@ class Overview {
       pen.save();
       pen.translate(lane.x, lane.y);
       for (const box of lane.boxes) {
-        pen.fillStyle = colour(box.inner ? 'box' : box.kind === 'input' || box.kind === 'output' ? 'pill' : lane.name);
+        pen.fillStyle = colour(
+          box.inner ? 'box' : box.kind === 'input' || box.kind === 'output' ? 'pill' : lane.name,
+        );
         pen.fillRect(box.x, box.y, box.width, box.height);
         pen.save();
         pen.translate(box.x, box.y);
@@ -64,10 +70,15 @@ class Overview {
     const { width, height } = this.view.area();
     pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
     if (this.picture.width) pen.drawImage(this.picture, 0, 0);
-    const seen = [-x / scale, -y / scale, width / scale, height / scale].map((each) => each * this.factor);
+    const seen = [-x / scale, -y / scale, width / scale, height / scale].map(
+      (each) => each * this.factor,
+    );
     pen.lineWidth = 3;
     pen.strokeStyle = getComputedStyle(this.canvas).color;
-    const [right, bottom] = [Math.min(seen[0] + seen[2], this.canvas.width - 2), Math.min(seen[1] + seen[3], this.canvas.height - 2)];
+    const [right, bottom] = [
+      Math.min(seen[0] + seen[2], this.canvas.width - 2),
+      Math.min(seen[1] + seen[3], this.canvas.height - 2),
+    ];
     const [left, top] = [Math.max(seen[0], 2), Math.max(seen[1], 2)];
     pen.strokeRect(left, top, right - left, bottom - top);
     this.canvas.hidden = size.width * scale <= width && size.height * scale <= height;

@@ -27,14 +27,24 @@ class Panel {
   node(number) {
     const { model } = this;
     const node = model.nodes[number];
-    const lane = { gradient: 'of the gradient', update: 'computed from gradients' }[node.lane ?? ''] ?? '';
+    const lane =
+      { gradient: 'of the gradient', update: 'computed from gradients' }[node.lane ?? ''] ?? '';
     this.fill([
       this.button('← the model', () => this.overview(), 'back'),
       element('h2', { textContent: node.operator }),
-      element('p', { className: 'name', textContent: [node.name, lane].filter(Boolean).join(' · ') }),
+      element('p', {
+        className: 'name',
+        textContent: [node.name, lane].filter(Boolean).join(' · '),
+      }),
       this.inside(`n${number}`),
       paragraphs(node.doc ?? ''),
-      ...(node.change ? [part(`${node.change.kind[0].toUpperCase()}${node.change.kind.slice(1)}`, [list(node.change.details ?? [])])] : []),
+      ...(node.change
+        ? [
+            part(`${node.change.kind[0].toUpperCase()}${node.change.kind.slice(1)}`, [
+              list(node.change.details ?? []),
+            ]),
+          ]
+        : []),
       ...this.linked(number),
       part('Inputs', this.valueList(node.inputs ?? [])),
       part('Outputs', this.valueList(node.outputs ?? [])),
@@ -50,7 +60,10 @@ class Panel {
     this.fill([
       this.button('← the model', () => this.overview(), 'back'),
       element('h2', { textContent: section.title }),
-      element('p', { className: 'name', textContent: `${counted(numbers.length, 'node')}, drawn as one box` }),
+      element('p', {
+        className: 'name',
+        textContent: `${counted(numbers.length, 'node')}, drawn as one box`,
+      }),
       this.inside(/** @type {string} */ (section.key)),
       part('Nodes', this.nodeList(numbers)),
     ]);
@@ -65,7 +78,9 @@ class Panel {
 
   /** @param {string} key */
   titleOf(key) {
-    return key[0] === 's' ? this.model.sections.get(key)?.title ?? '' : this.model.nodes[Number(key.slice(1))].operator;
+    return key[0] === 's'
+      ? (this.model.sections.get(key)?.title ?? '')
+      : this.model.nodes[Number(key.slice(1))].operator;
   }
 
   /** @param {number[]} values */
@@ -86,14 +101,17 @@ class Panel {
 
   /** @param {GraphNode} node */
   readers(node) {
-    return [...new Set((node.outputs ?? []).flatMap((value) => this.model.readers.get(value) ?? []))];
+    return [
+      ...new Set((node.outputs ?? []).flatMap((value) => this.model.readers.get(value) ?? [])),
+    ];
   }
 
   /** @param {number} number */
   linked(number) {
     const { source, origin } = this.model.nodes[number];
     const title = source === undefined ? 'Its gradient' : 'Stems from';
-    if (source === undefined && origin) return [part('Stems from', [element('p', { textContent: origin })])];
+    if (source === undefined && origin)
+      return [part('Stems from', [element('p', { textContent: origin })])];
     return [part(title, this.nodeList(this.model.linked(number)))];
   }
 
@@ -109,25 +127,36 @@ class Panel {
       const node = this.model.nodes[number];
       const made = node.outputs?.length ? this.model.values[node.outputs[0]].name : node.name;
       const button = this.button('', () => this.go(`n${number}`), `to ${node.lane ?? 'forward'}`);
-      button.append(element('b', { textContent: node.operator }), ' ', element('span', { textContent: clipName(made, 44) }));
+      button.append(
+        element('b', { textContent: node.operator }),
+        ' ',
+        element('span', { textContent: clipName(made, 44) }),
+      );
       return button;
     });
-    if (numbers.length > rows.length) rows.push(element('p', { textContent: `… ${numbers.length - rows.length} more` }));
+    if (numbers.length > rows.length)
+      rows.push(element('p', { textContent: `… ${numbers.length - rows.length} more` }));
     return rows;
   }
 
   /** @param {(number | null)[]} values */
   valueList(values) {
     return values.map((value) => {
-      if (value === null) return element('div', { className: 'value' }, [element('i', { textContent: 'left out' })]);
+      if (value === null)
+        return element('div', { className: 'value' }, [element('i', { textContent: 'left out' })]);
       const { name, type, constant } = this.model.values[value];
       const producer = this.model.producers.get(value);
       const title = element('b', { textContent: name || '(no name)' });
-      const shown = producer === undefined ? title : this.button('', () => this.go(`n${producer}`), 'maker');
+      const shown =
+        producer === undefined ? title : this.button('', () => this.go(`n${producer}`), 'maker');
       if (shown !== title) shown.append(title);
       return element('div', { className: 'value' }, [
-        shown, ' ', element('span', { className: 'type', textContent: type ?? '' }),
-        ...(this.model.kept.has(value) ? [' ', element('span', { className: 'badge', textContent: 'kept' })] : []),
+        shown,
+        ' ',
+        element('span', { className: 'type', textContent: type ?? '' }),
+        ...(this.model.kept.has(value)
+          ? [' ', element('span', { className: 'badge', textContent: 'kept' })]
+          : []),
         ...(constant ? [element('div', { className: 'constant', textContent: constant })] : []),
       ]);
     });
@@ -138,7 +167,10 @@ class Panel {
     const parts = loops.map((number) => {
       const node = this.model.nodes[number];
       const [button] = this.nodeList([number]);
-      return element('div', { className: 'tape' }, [button, ...tapeDetails(/** @type {Tape} */ (node.tape))]);
+      return element('div', { className: 'tape' }, [
+        button,
+        ...tapeDetails(/** @type {Tape} */ (node.tape)),
+      ]);
     });
     return parts.length ? [part('Tapes', parts)] : [];
   }
@@ -152,7 +184,9 @@ class Panel {
       button.classList.add('changes', change?.kind ?? '');
       return element('div', {}, [button, list(change?.details ?? [])]);
     });
-    const others = model.changes.map(([kind, text]) => element('p', { className: `changes ${kind}`, textContent: text }));
+    const others = model.changes.map(([kind, text]) =>
+      element('p', { className: `changes ${kind}`, textContent: text }),
+    );
     return items.length + others.length ? [part('Changes', [...others, ...items])] : [];
   }
 }
@@ -176,12 +210,23 @@ function part(title, children) {
 
 /** @param {[string, string][]} rows */
 function table(rows) {
-  return element('dl', {}, rows.flatMap(([name, text]) => [element('dt', { textContent: name }), element('dd', { textContent: text })]));
+  return element(
+    'dl',
+    {},
+    rows.flatMap(([name, text]) => [
+      element('dt', { textContent: name }),
+      element('dd', { textContent: text }),
+    ]),
+  );
 }
 
 /** @param {string[]} lines */
 function list(lines) {
-  return element('ul', {}, lines.map((line) => element('li', { textContent: line })));
+  return element(
+    'ul',
+    {},
+    lines.map((line) => element('li', { textContent: line })),
+  );
 }
 
 /** @param {string} text */
@@ -197,10 +242,14 @@ function legend(model) {
     element('div', {}, [element('span', { className: `swatch ${name}` }), text]);
   return [
     swatch('forward', 'node of the model'),
-    ...(lanes.has('gradient') ? [swatch('gradient', 'node of the gradient'), swatch('link', 'stems from')] : []),
+    ...(lanes.has('gradient')
+      ? [swatch('gradient', 'node of the gradient'), swatch('link', 'stems from')]
+      : []),
     ...(lanes.has('update') ? [swatch('update', 'computed from gradients')] : []),
     ...(model.kept.size ? [swatch('kept', 'kept of every trip, on a tape')] : []),
     swatch('pill', 'input or output'),
-    ...['added', 'removed', 'changed'].filter((kind) => changes.has(/** @type {any} */ (kind))).map((kind) => swatch(`changes ${kind}`, kind)),
+    ...['added', 'removed', 'changed']
+      .filter((kind) => changes.has(/** @type {any} */ (kind)))
+      .map((kind) => swatch(`changes ${kind}`, kind)),
   ];
 }

@@ -19,7 +19,8 @@ class View {
     stage.addEventListener('wheel', (event) => this.wheel(event), { passive: false });
     stage.addEventListener('pointerdown', (event) => this.down(event));
     stage.addEventListener('pointermove', (event) => this.move(event));
-    for (const name of ['pointerup', 'pointercancel']) stage.addEventListener(name, (event) => this.up(/** @type {PointerEvent} */ (event)));
+    for (const name of ['pointerup', 'pointercancel'])
+      stage.addEventListener(name, (event) => this.up(/** @type {PointerEvent} */ (event)));
   }
 
   apply() {
@@ -36,7 +37,12 @@ class View {
     return { width, height };
   }
 
-  /** Zoom, and leave a point of the stage where it is. @param {number} factor @param {number} [x] @param {number} [y] */
+  /**
+   * Zoom, and leave a point of the stage where it is.
+   * @param {number} factor
+   * @param {number} [x]
+   * @param {number} [y]
+   */
   zoom(factor, x = this.area().width / 2, y = this.area().height / 2) {
     const scale = Math.min(ZOOM.most, Math.max(ZOOM.least, this.scale * factor));
     this.x = x - ((x - this.x) * scale) / this.scale;
@@ -73,18 +79,29 @@ class View {
     };
   }
 
-  /** Move as little as shows some places, if they can be shown and read. @param {{x: number, y: number, width: number, height: number}[]} places */
+  /**
+   * Move as little as shows some places, if they can be shown and read.
+   * @param {{x: number, y: number, width: number, height: number}[]} places
+   */
   reveal(places, centre = false) {
-    const left = Math.min(...places.map(({ x }) => x)), top = Math.min(...places.map(({ y }) => y));
+    const left = Math.min(...places.map(({ x }) => x)),
+      top = Math.min(...places.map(({ y }) => y));
     const right = Math.max(...places.map(({ x, width }) => x + width));
     const bottom = Math.max(...places.map(({ y, height }) => y + height));
     const { width, height } = this.area();
     const margin = Math.min(48, width / 10);
-    const fitting = Math.min((width - 2 * margin) / (right - left), (height - 2 * margin) / (bottom - top));
+    const fitting = Math.min(
+      (width - 2 * margin) / (right - left),
+      (height - 2 * margin) / (bottom - top),
+    );
     if (fitting < this.scale && places.length > 1) this.zoom(Math.max(fitting, 0.3) / this.scale);
-    const [x0, x1, y0, y1] = [left, right, top, bottom].map((at, place) => at * this.scale + (place < 2 ? this.x : this.y));
+    const [x0, x1, y0, y1] = [left, right, top, bottom].map(
+      (at, place) => at * this.scale + (place < 2 ? this.x : this.y),
+    );
     this.x += centre ? width / 2 - (x0 + x1) / 2 : shift(x0, x1, width, margin);
-    this.y += centre ? height / 2 - (y0 + Math.min(y1, y0 + height)) / 2 : shift(y0, y1, height, margin);
+    this.y += centre
+      ? height / 2 - (y0 + Math.min(y1, y0 + height)) / 2
+      : shift(y0, y1, height, margin);
     this.apply();
   }
 
@@ -93,7 +110,8 @@ class View {
     event.preventDefault();
     const { left, top } = this.stage.getBoundingClientRect();
     const unit = event.deltaMode === 1 ? 16 : 1;
-    if (event.ctrlKey || event.metaKey) this.zoom(Math.exp(-event.deltaY * unit * 0.008), event.clientX - left, event.clientY - top);
+    if (event.ctrlKey || event.metaKey)
+      this.zoom(Math.exp(-event.deltaY * unit * 0.008), event.clientX - left, event.clientY - top);
     else this.pan(-event.deltaX * unit, -event.deltaY * unit);
   }
 
@@ -109,16 +127,23 @@ class View {
     const before = this.fingers.get(event.pointerId);
     if (!before) return;
     const now = { x: event.clientX, y: event.clientY };
-    const others = [...this.fingers].filter(([id]) => id !== event.pointerId).map(([, finger]) => finger);
+    const others = [...this.fingers]
+      .filter(([id]) => id !== event.pointerId)
+      .map(([, finger]) => finger);
     this.moved += Math.hypot(now.x - before.x, now.y - before.y);
     // A click that trembles is still a click: from here on it is a drag, wherever the pointer goes.
-    if (this.moved > 4 && !this.stage.hasPointerCapture(event.pointerId)) this.stage.setPointerCapture(event.pointerId);
+    if (this.moved > 4 && !this.stage.hasPointerCapture(event.pointerId))
+      this.stage.setPointerCapture(event.pointerId);
     this.fingers.set(event.pointerId, now);
     if (others.length) this.pinch(before, now, others[0]);
     else if (this.moved > 4) this.pan(now.x - before.x, now.y - before.y);
   }
 
-  /** @param {{x: number, y: number}} before @param {{x: number, y: number}} now @param {{x: number, y: number}} other */
+  /**
+   * @param {{x: number, y: number}} before
+   * @param {{x: number, y: number}} now
+   * @param {{x: number, y: number}} other
+   */
   pinch(before, now, other) {
     const { left, top } = this.stage.getBoundingClientRect();
     const [old, far] = [before, now].map(({ x, y }) => Math.hypot(x - other.x, y - other.y));
@@ -132,7 +157,13 @@ class View {
   }
 }
 
-/** How far a stretch must move to be seen. @param {number} from @param {number} to @param {number} size @param {number} margin */
+/**
+ * How far a stretch must move to be seen.
+ * @param {number} from
+ * @param {number} to
+ * @param {number} size
+ * @param {number} margin
+ */
 function shift(from, to, size, margin) {
   if (from < margin || to - from > size - 2 * margin) return margin - from;
   return to > size - margin ? size - margin - to : 0;

@@ -20,6 +20,7 @@ self.onmessage = ({ data }) => {
       return [x - width / 2, y - height / 2];
     }),
     edges: edges.map((/** @type {any} */ [from, to]) =>
-      graph.edge(String(from), String(to)).points.map((/** @type {any} */ { x, y }) => [x, y])),
+      graph.edge(String(from), String(to)).points.map((/** @type {any} */ { x, y }) => [x, y]),
+    ),
   });
 };
