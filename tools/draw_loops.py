@@ -63,8 +63,8 @@ class Picture:
             (x, y), (to_x, to_y) = points[:2]
             self.text((x + to_x) / 2, (y + to_y) / 2 - 6, label, f"{kind} small")
 
-    def write(self, name: str) -> None:
-        """Write the picture as a file."""
+    def to_svg(self) -> str:
+        """Return the picture as the text of a file."""
         heads = "".join(
             f'<marker id="{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
             f'markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">'
@@ -80,7 +80,7 @@ class Picture:
             *self.parts,
             "</svg>\n",
         ]
-        (FOLDER / f"{name}.svg").write_text("\n".join(lines), encoding="utf-8")
+        return "\n".join(lines)
 
 
 def chain() -> Picture:
@@ -215,7 +215,9 @@ def implicit() -> Picture:
     return picture
 
 
+PICTURES = {draw.__name__: draw for draw in (chain, trip, tape, nested, memory, implicit)}
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    for draw in (chain, trip, tape, nested, memory, implicit):
-        draw().write(draw.__name__)
+    for name, draw in PICTURES.items():
+        (FOLDER / f"{name}.svg").write_text(draw().to_svg(), encoding="utf-8")

@@ -1,8 +1,9 @@
-"""What pages say of figures and versions is what stands where these are kept."""
+"""What pages say and show of figures, versions and pictures is what these are."""
 
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -33,3 +34,9 @@ def test_requirements_are_those_of_the_package() -> None:
     assert [each for each in needed if f"`{each}`" not in page] == []
     versions = [each.rpartition(" ")[2] for each in project["classifiers"] if " :: 3." in each]
     assert f"{versions[0]} to {versions[-1]}" in page
+
+
+def test_pictures_are_those_that_are_drawn() -> None:
+    drawn = runpy.run_path(str(ROOT / "tools" / "draw_loops.py"))["PICTURES"]
+    files = {file.stem: read(f"docs/pictures/{file.name}") for file in ROOT.glob("docs/pictures/*")}
+    assert {name: draw().to_svg() for name, draw in drawn.items()} == files
