@@ -151,7 +151,7 @@ def tape() -> Picture:
 
 def nested() -> Picture:
     """Draw a loop in a loop: the inner one runs again on the way back."""
-    picture = Picture(250, "The inner loop runs again on the way back, and writes its tape then")
+    picture = Picture(275, "The inner loop runs again on the way back, and writes its tape then")
     for i in range(3):
         x = 110 + 170 * i
         picture.box(x, 70, "", "forward", 140, 50)
@@ -168,6 +168,9 @@ def nested() -> Picture:
         if i < 2:
             picture.arrow([(x + 70, 70), (x + 100, 70)], "forward")
             picture.arrow([(x + 100, 205), (x + 70, 205)], "backward")
+    picture.text(
+        280, 264, "back: each trip runs again and writes a tape, then goes backward", "plain small"
+    )
     return picture
 
 
