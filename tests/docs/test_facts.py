@@ -38,5 +38,5 @@ def test_requirements_are_those_of_the_package() -> None:
 
 def test_pictures_are_those_that_are_drawn() -> None:
     drawn = runpy.run_path(str(ROOT / "tools" / "draw_loops.py"))["PICTURES"]
-    files = {file.stem: read(f"docs/pictures/{file.name}") for file in ROOT.glob("docs/pictures/*")}
-    assert {name: draw().to_svg() for name, draw in drawn.items()} == files
+    for name, draw in drawn.items():
+        assert draw().to_svg() == read(f"docs/pictures/{name}.svg")
