@@ -15,6 +15,7 @@ from tests.judge import parse
 
 import whileback
 from whileback import caffe2, training
+from whileback.cli.arrays import read_inputs
 
 X = np.ones(2, np.float32)
 MODEL = """(float[2] x, int64 n) => (float[2] y, float loss) <float[2] w = {1, 2}> {
@@ -51,6 +52,24 @@ def write(name: str, content: bytes = b"") -> str:
 def without(module: str, call: Callable[[], Any]) -> Any:
     with patch.dict(sys.modules, {module: None}):
         return call()
+
+
+def arrays(name: str, **held: Any) -> str:
+    np.savez(name, **held) if name.endswith(".npz") else np.save(name, held["x"])
+    return name
+
+
+def saved_model() -> Path:
+    folder = Path("saved")
+    folder.mkdir()
+    (folder / "saved_model.pb").touch()
+    return folder
+
+
+def newer_ir() -> None:
+    proto = ir.to_proto(model())
+    proto.ir_version = 99
+    whileback.load(write("newer.onnx", proto.SerializeToString()))
 
 
 def data_outside() -> None:
@@ -99,17 +118,27 @@ CALLS: list[Callable[[], Any]] = [
     lambda: step(optimizer="adamm"),
     lambda: step(trainable=["v*"]),
     lambda: training.step(model(), loss="mse", optimizer="sgd"),
+    lambda: training.read_data(arrays("d.npz", x=np.ones((4, 2), np.float32)), step()),
+    lambda: training.read_data(
+        arrays("d.npz", x=np.ones((4, 2), np.float32), label=np.ones(4, np.float32)),
+        step(loss="cross-entropy"),
+    ),
+    lambda: read_inputs([f"x={arrays('pickled.npy', x=np.array([{}], object))}"]),
     lambda: whileback.load("missing.onnx"),
     lambda: whileback.load(write("empty.onnx")),
+    lambda: whileback.load(write("lfs.onnx", b"version https://git-lfs.github.com/spec/v1\noid a")),
+    lambda: whileback.load(str(saved_model())),
     lambda: whileback.load(write("text.onnx", b"no model")),
     lambda: whileback.load(write("text.onnx.txt", b"no model")),
     lambda: whileback.save(model(), write("there.onnx")),
+    lambda: whileback.save(model(), "nowhere/model.onnx"),
     data_outside,
     malformed_net,
     lambda: gradient("(float[2] x) => (float[2] y) { y = Mul(x, z) }"),
     lambda: gradient("(float[2] x) => (float[2] y) { y = Relu<slope = 2>(x) }"),
     lambda: gradient("(float[2] x, int64[2] z) => (float[2] y) { y = Add(x, z) }"),
     lambda: whileback.gradient(parse("(float x) => (float y) { y = Relu(x) }", 6), "y", "x"),
+    newer_ir,
     lambda: gradient("(float[2] x) => (float[2] y) { y = Gelu(x) }", opset=18),
     lambda: whileback.check(
         parse("(float x) => (float y) { z = RandomNormalLike(x) y = Mul(x, z) }"), "y", "x"
