@@ -19,12 +19,13 @@ Items = tuple[int | Section, ...]
 Scope = tuple[str, ...]
 
 
-def split(nodes: Sequence[int], scope: Callable[[int], Scope]) -> Items:
+def split(nodes: Sequence[int], scope: Callable[[int], Scope], first: int = 1) -> Items:
     """Return nodes in sections of neighbours; as they are if they are few.
 
     Args:
         nodes: in their order.
         scope: gives what a node belongs to, by its name; where that changes is a place to cut.
+        first: which node of its lane the first one is, counted from 1.
     """
     if len(nodes) <= FLAT:
         return tuple(nodes)
@@ -34,10 +35,10 @@ def split(nodes: Sequence[int], scope: Callable[[int], Scope]) -> Items:
     size = round(len(nodes) ** (1 - 1 / levels))
     parts = _cut(nodes, size, scope)
     usual = _usual(list(map(scope, nodes)))
-    firsts = [sum(map(len, parts[:place])) for place in range(len(parts))]
+    starts = [first + sum(map(len, parts[:place])) for place in range(len(parts))]
     return tuple(
-        Section(_title(list(map(scope, part)), usual, first), split(part, scope))
-        for part, first in zip(parts, firsts, strict=True)
+        Section(_title(list(map(scope, part)), usual, start), split(part, scope, start))
+        for part, start in zip(parts, starts, strict=True)
     )
 
 
@@ -61,7 +62,7 @@ def _title(scopes: Sequence[Scope], usual: Scope, first: int) -> str:
     scope = _common(scopes)
     if scope[: len(usual)] == usual:
         scope = scope[len(usual) :]
-    return f"{'/'.join(scope) or 'nodes'} {first + 1}–{first + len(scopes)}"
+    return f"{'/'.join(scope)} {first}–{first + len(scopes) - 1}".strip()
 
 
 def _usual(scopes: Sequence[Scope]) -> Scope:

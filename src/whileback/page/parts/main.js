@@ -39,8 +39,15 @@ class Page {
     this.listen();
     this.panel.overview();
     await this.redraw();
-    this.view.fit(0.6);
+    this.begin(0.6);
     document.documentElement.dataset.ready = 'true';
+  }
+
+  /** Show the whole, or what comes first. @param {number} scale at which text can be read */
+  begin(scale) {
+    this.view.fit(scale);
+    const first = this.world.querySelector('.box:not(.open)');
+    if (first) this.view.reveal([this.view.place(/** @type {HTMLElement} */ (first))]);
   }
 
   listen() {
@@ -192,12 +199,12 @@ class Page {
     if (grown > MOST)
       return this.say(`That would be ${grown} boxes: unfold those that you want to see.`);
     for (const key of folded) this.open.add(key);
-    return this.redraw().then(() => this.view.fit(0.3));
+    return this.redraw().then(() => this.begin(0.3));
   }
 
   foldAll() {
     this.open.clear();
-    return this.redraw().then(() => this.view.fit(0.6));
+    return this.redraw().then(() => this.begin(0.6));
   }
 
   togglePanel() {

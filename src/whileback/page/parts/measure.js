@@ -124,7 +124,9 @@ function sectionFace(model, section) {
     { kind: 'given', text: counted(numbers.length, 'node') },
     { kind: 'made', text: clip(most.map(([name, count]) => `${name} ${count}`).join(' · '), 40) },
   ];
-  return makeFace(clipName(section.title, 34), lines, 60);
+  const title = clipName(section.title, 34);
+  // From afar the title stands alone, twice as large.
+  return makeFace(title, lines, textWidth(title, 'head'));
 }
 
 /** @param {string} title @param {Line[]} lines @param {number} button @returns {Face} */
