@@ -197,7 +197,9 @@ def test_types_that_the_runtime_lacks() -> None:
     net = NetDef(name="n", op=[OperatorDef(type="Acos", input=["x"], output=["y"])])
     assert ran(net, x=np.zeros(2)) == (
         "Acos (writes 'y') cannot be run on tensors of these types: ONNX Runtime refuses model "
-        "'n': Could not find an implementation for Acos(7) node with name 'y/Acos'."
+        "'n': Could not find an implementation for Acos(7) node with name 'y/Acos', which is "
+        "lacking on a CPU for the types that it is given; convert the model to FLOAT, or take "
+        "another engine (--engine)."
     )
 
 

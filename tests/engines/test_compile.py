@@ -268,3 +268,18 @@ def test_a_value_that_is_returned_twice(engine):
     twice = header("(float x) => (float y)", "y = Neg(x)")
     twice.graph.outputs.append(twice.graph.outputs[0])
     assert compile(twice, engine)(x=2.0) == {"y": -2.0}
+
+
+def test_an_operator_that_is_lacking_for_a_type():
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["": 21]> m (bfloat16[2] x) => (bfloat16[2] y) '
+        "{ [n] y = Tanh(x) }"
+    )
+    with pytest.raises(EngineError) as error:
+        compile(model)
+    assert str(error.value) == (
+        "ONNX Runtime refuses model 'm': Could not find an implementation for Tanh(13) node with "
+        "name 'n', which is lacking on a CPU for the types that it is given; convert the model to "
+        "FLOAT, or take another engine (--engine)"
+    )
+    assert error.value.node == "n"

@@ -376,6 +376,17 @@ def test_files_that_cannot_be_read(name: str, message: str, tmp_path: Path) -> N
     assert str(caught.value).startswith(f"'{tmp_path / name}': {message}")
 
 
+def test_columns_of_text_beside_numbers_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "d.csv"
+    file.write_text("y,p0,p1,p2\n0,1,a,b\n1,2,c,d\n")
+    with pytest.raises(ArgumentError) as caught:
+        read_data(file, step(), {"x": ["p0", "p1", "p2"], "label": "y"})
+    assert str(caught.value) == (
+        f"'p1', 'p2' of '{file}' is text, and the columns beside it are numbers. Leave it out, or "
+        "write numbers."
+    )
+
+
 def test_pyarrow_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "d.csv")
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -10,7 +10,7 @@ import pytest
 from tests.judge import parse
 
 from whileback.engines import compile
-from whileback.errors import ArgumentError, UnsupportedError
+from whileback.errors import ArgumentError, UnsupportedError, WhilebackWarning
 from whileback.gradient import names
 from whileback.training import adam, cross_entropy, evaluation, export, interface, sgd, step
 from whileback.training.quantization import requantized
@@ -247,3 +247,13 @@ def test_a_quantised_model_that_is_not_said_to_be_one() -> None:
         "with trainable=, or make inputs initializers. Of a quantised model, say "
         "quantized='straight-through' (--quantized straight-through)."
     )
+
+
+def test_a_model_that_does_not_round_is_told_of() -> None:
+    model = parse("(float[N,2] x) => (float[N,2] y) <float[2] w = {1, 2}> { y = Mul(x, w) }")
+    with pytest.warns(WhilebackWarning) as warned:
+        step(model, "mse", "sgd", quantized="straight-through")
+    assert [str(each.message) for each in warned] == [
+        "quantized= (--quantized) changes nothing: the model has no operator that rounds, such as "
+        "QuantizeLinear."
+    ]

@@ -30,6 +30,11 @@ _LEVELS = {
 }
 _NUMPY_FLOATS = (ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE)
 _ONLY_FATAL = 4
+# What is said where an operator is not there for types, often those of 8, 16 or 64 bits.
+_NO_KERNEL = (
+    ", which is lacking on a CPU for the types that it is given; convert the model to FLOAT, or "
+    "take another engine (--engine)"
+)
 # Messages that tell which node is at fault; of nodes inside each other the innermost comes last.
 _BLAMES = (
     re.compile(r".*Name: ?'(?P<node>[^']+)' Status Message: (?P<reason>.*)", re.DOTALL),
@@ -222,4 +227,5 @@ def _error(what: str, error: Exception) -> EngineError:
         r"\[ONNXRuntimeError\] : \d+ : \w+ : |/onnxruntime_src/\S+ ", "", str(error)
     ).strip()
     match = next(filter(None, (pattern.match(text) for pattern in _BLAMES)), None)
-    return EngineError(f"{what}: {text}", **(match.groupdict() if match else {}))
+    remedy = _NO_KERNEL if text.startswith("Could not find an implementation") else ""
+    return EngineError(f"{what}: {text}{remedy}", **(match.groupdict() if match else {}))

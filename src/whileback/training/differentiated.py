@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from whileback.errors import ArgumentError
+from whileback.errors import ArgumentError, WhilebackWarning
 from whileback.gradient.memory.strategies import Memory
+from whileback.gradient.straight_through import function_of
 from whileback.gradient.transform import NAMES_KEY, Quantized, gradient, names
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import clean, prune
@@ -64,6 +66,7 @@ def differentiated(
         trainable = ADAPTERS
     patterns = None if trainable is None else listed(trainable)
     if quantized is not None:
+        _warn_unless_rounded(base.graph)
         check_whole_numbers(base.graph, patterns or ())
         quantized_masters(op, lambda name: patterns is None or bool(fitted(patterns, [name])))
     held = tensors_held(base.graph)
@@ -83,6 +86,17 @@ def differentiated(
     work = Differentiated(base, attached, statistics, parameters, memory, quantized)
     work.count(randomness)
     return work
+
+
+def _warn_unless_rounded(graph: ir.Graph) -> None:
+    """Tell that there is nothing to be differentiated as if it was not rounded."""
+    if not any(function_of(node) for node in walk(graph)):
+        warnings.warn(
+            "quantized= (--quantized) changes nothing: the model has no operator that rounds, such "
+            "as QuantizeLinear.",
+            WhilebackWarning,
+            stacklevel=4,
+        )
 
 
 def _builder(graph: ir.Graph) -> Builder:

@@ -1,5 +1,6 @@
 """What the engine refuses, before and while it runs: it says what, where, why and what to do."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from onnx import parser
@@ -83,3 +84,47 @@ def test_too_little_memory():
             ". Give it smaller arrays; a gradient keeps less with memory='checkpoint'."
         )
         np.testing.assert_array_equal(f(s=[2, 3], x=1.0)["y"], np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "node", "message"),
+    [
+        (
+            "bool[N] d",
+            "If(d) <then_branch = t () => (float a) { a = Neg(x) },"
+            " else_branch = e () => (float b) { b = Identity(x) }>",
+            "If '{}': its condition has shape [2], and is to have one element.",
+        ),
+        (
+            "bool[N] d",
+            "Loop(, d, x) <body = t (int64 i, bool c, float a) => (bool g, float b)"
+            " { g = Not(c) b = Neg(a) }>",
+            "Loop '{}': its condition has shape [2], and is to have one element.",
+        ),
+        (
+            "int64[N] d",
+            "Loop(d, , x) <body = t (int64 i, bool c, float a) => (bool g, float b)"
+            " { g = Identity(c) b = Neg(a) }>",
+            "Loop '{}': its number of trips has shape [2], and is to have one element.",
+        ),
+    ],
+)
+def test_what_decides_is_one_element(inputs: str, node: str, message: str) -> None:
+    run = compiled(f"m ({inputs}, float x) => (float y) {{ y = {node} }}")
+    decides = np.ones(2, np.int64 if "int64" in inputs else np.bool_)
+    with pytest.raises(EngineError) as error:
+        run(d=decides, x=np.float32(1))
+    assert str(error.value) == f"The engine 'xla' cannot run {message.format(error.value.node)}"
+
+
+def test_an_array_that_was_given_away() -> None:
+    run = compiled("m (float[2] x) => (float[2] y) { y = Neg(x) }")
+    x = jnp.ones(2, jnp.float32)
+    run(x=x)
+    x.delete()
+    with pytest.raises(EngineError) as error:
+        run(x=x)
+    assert str(error.value) == (
+        "XLA failed to run model 'm': Array has been deleted with shape=float32[2]. A function "
+        "that donates it, or a step that carries it, has it now: pass a copy."
+    )

@@ -119,7 +119,7 @@ class Model:
             try:
                 arrays = self._placed({**arguments, **words})
                 return self._programs.prepared(arrays)(list(arrays.values()))
-            except jax.errors.JaxRuntimeError as error:
+            except RuntimeError as error:
                 raise EngineError(_failed(self.name, str(error))) from error
 
     def prepared(self, arguments: Mapping[str, Any]) -> Run:
@@ -137,7 +137,7 @@ class Model:
             with at_once():
                 try:
                     return run([*weights, *arguments.values()])
-                except jax.errors.JaxRuntimeError as error:
+                except RuntimeError as error:
                     raise EngineError(_failed(self.name, str(error))) from error
 
         return again
@@ -226,6 +226,8 @@ def _failed(name: str, reason: str) -> str:
     remedy = ""
     if reason.startswith("RESOURCE_EXHAUSTED"):
         remedy = " Give it smaller arrays; a gradient keeps less with memory='checkpoint'."
+    if "has been deleted" in reason:
+        remedy = " A function that donates it, or a step that carries it, has it now: pass a copy."
     return f"XLA failed to run model {name!r}: {reason.splitlines()[0].rstrip('.')}.{remedy}"
 
 

@@ -133,10 +133,21 @@ def _fitted(source: Source, spec: str | Sequence[str], value: ir.Value, axis: in
     said = f"{', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''} of {source.said}"
     if len(arrays) > 1:
         _require_scalars(said, names, arrays)
+        _require_one_kind(source, names, arrays)
     array = arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=1)
     found = fit(port, array, said, len(arrays) > 1 or names[0] in source.flat, axis)
     require_classes(value, found)
     return found
+
+
+def _require_one_kind(source: Source, names: Sequence[str], arrays: Sequence[np.ndarray]) -> None:
+    """Refuse columns of text beside others: together, all of them would be text."""
+    texts = [name for name, array in zip(names, arrays, strict=True) if array.dtype.kind in "SUO"]
+    if 0 < len(texts) < len(names):
+        raise ArgumentError(
+            f"{', '.join(map(repr, texts[:3]))}{', …' if len(texts) > 3 else ''} of {source.said} "
+            "is text, and the columns beside it are numbers. Leave it out, or write numbers."
+        )
 
 
 def _matching(source: Source, spec: str, port: Port) -> list[str]:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 
+from whileback.engines.xla.control.single import require_single
 from whileback.engines.xla.control.types import Once, as_arrays, fitted, joint_type, same_types
 from whileback.engines.xla.facts import NotStaticError, Trace
 from whileback.engines.xla.interpret import Scope, run_graph
@@ -35,6 +36,7 @@ def branch(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
     their inputs are fit for.
     """
     condition = scope[node.inputs[0]]
+    require_single(node, "condition", condition)
     if not isinstance(condition, np.ndarray):
         try:
             return _conditional(scope, node, trace, condition)

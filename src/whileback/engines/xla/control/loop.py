@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from whileback.engines.xla.control.kernel import as_kernel, is_kernel, trips_at_once
 from whileback.engines.xla.control.length import Length
+from whileback.engines.xla.control.single import require_single
 from whileback.engines.xla.control.types import Once, as_arrays, same_types
 from whileback.engines.xla.control.unrolled import unrolled
 from whileback.engines.xla.delayed import Delayed
@@ -39,6 +40,9 @@ def loop(scope: Scope, node: ir.Node, trace: Trace) -> list[Any]:
     So is one whose body cannot run on the shapes before it: it may make no trip.
     """
     view = loop_view(node)
+    if node.op_type == "Loop":
+        require_single(node, "number of trips", scope[view.limit])
+        require_single(node, "condition", scope[node.inputs[1]])
     try:
         return _Loop(scope, view, trace).run()
     except (NotStaticError, EngineError):
