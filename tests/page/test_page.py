@@ -309,6 +309,26 @@ def nested(depth: int, length: int) -> ir.Model:
     return parsed(f"(int64 m, float[2] x) => (float[2] y) {{ y = Loop(m, , x) <body = b {body}> }}")
 
 
+@pytest.mark.parametrize(
+    "body", ["{ y = Identity(x) }", "{ y = Constant<value_float = 1.0>() }", "{}"]
+)
+def test_next_to_nothing(page: Page, show: Show, body: str) -> None:
+    show(whileback.to_html(parsed(f"(float x) => (float y) {body}")))
+    expect(page.locator(".box", has_text="x")).not_to_have_count(0)
+    page.locator("#unfold").click()
+    page.locator(".box").last.click()
+
+
+def test_what_cannot_be_laid_out_is_told(browser: Browser, tmp_path: Path, decay: str) -> None:
+    page = browser.new_page()
+    file = tmp_path / "page.html"
+    file.write_text(decay.replace("dagre.layout(graph)", "throw Error('too large')"))
+    page.goto(file.as_uri())
+    expect(page.locator("#progress")).to_contain_text("This cannot be laid out:")
+    expect(page.locator("#progress")).to_contain_text("too large")
+    page.close()
+
+
 @pytest.mark.parametrize("kind", ["added", "removed"])
 def test_what_changed_is_marked_and_listed(page: Page, show: Show, kind: str) -> None:
     text = "(float[2] x) => (float[2] y) {{ a = Elu<alpha = {}>(x) b = {} y = Neg(b) }}"

@@ -106,6 +106,20 @@ def test_a_function_is_unfolded_where_it_is_called() -> None:
     assert document.graphs[1].title == "own::twice"
 
 
+def test_a_function_that_calls_itself_is_not_unfolded() -> None:
+    document = read(
+        ir.from_onnx_text(
+            """<ir_version: 10, opset_import: ["" : 21, "own" : 1]>
+            f (float[2] x) => (float[2] y) { z = own.plain(x) y = own.even(z) }
+            <opset_import: ["" : 21, "own" : 1], domain: "own"> even (a) => (b) { b = own.odd(a) }
+            <opset_import: ["" : 21, "own" : 1], domain: "own"> odd (a) => (b) { b = own.even(a) }
+            <opset_import: ["" : 21, "own" : 1], domain: "own"> plain (a) => (b) { b = Neg(a) }"""
+        )
+    )
+    bodies = {node.operator: node.bodies for node in document.nodes}
+    assert bodies == {"own::plain": (3,), "own::even": (), "own::odd": (), "Neg": ()}
+
+
 def test_long_texts_are_cut() -> None:
     model = parse("(float x) => (float y) { y = Neg(x) }")
     model.graph[0].doc_string = "d" * 10_000

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from whileback.graph.origin import ORIGIN, is_new, source
 from whileback.graph.printing import attribute_text, tensor_text
-from whileback.graph.scopes import STANDARD_DOMAINS, operands, subgraphs
+from whileback.graph.scopes import STANDARD_DOMAINS, operands, subgraphs, walk
 from whileback.graph.shapes import describe
 from whileback.graph.tape import tape_of
 from whileback.graph.tensors import constant_tensor
@@ -95,7 +95,11 @@ class _Reader:
             if not is_new(node):
                 self._names.setdefault(node.name, number)
         self._inputs = {value.name for value in model.graph.inputs}
-        self._functions = {key: place for place, key in enumerate(model.functions, 1)}
+        self._functions = {
+            key: place
+            for place, key in enumerate(model.functions, 1)
+            if not _calls_itself(model, key)
+        }
         self._places: dict[ir.Value, int] = {}
         self._values: list[Value] = []
         # Values that are computed of gradients, or are such.
@@ -172,6 +176,20 @@ class _Reader:
                 Value(value.name or "", describe(value) if known else "", _constant(value))
             )
         return self._places[value]
+
+
+def _calls_itself(model: ir.Model, key: ir.OperatorIdentifier) -> bool:
+    """Tell whether a function calls itself, which no runtime takes and no drawing can unfold."""
+    seen: set[ir.OperatorIdentifier] = set()
+    pending = [key]
+    while pending:
+        function = model.functions.get(pending.pop())
+        called = {node.op_identifier() for node in walk(function.graph)} if function else set()
+        if key in called:
+            return True
+        pending += called - seen
+        seen |= called
+    return False
 
 
 def _drawn(graph: AnyGraph) -> Iterator[ir.Node]:

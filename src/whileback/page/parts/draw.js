@@ -117,10 +117,15 @@ class Drawing {
   changeInside(box) {
     const pending = box.item === undefined ? [] : numbersOf(box.item);
     const kinds = new Set();
+    const seen = new Set();
     while (pending.length) {
       const node = this.model.nodes[/** @type {number} */ (pending.pop())];
       if (node.change) kinds.add(node.change.kind);
-      for (const body of node.bodies ?? []) pending.push(...this.model.members(body));
+      for (const body of node.bodies ?? []) {
+        // The body of a function is that of all its calls.
+        if (!seen.has(body)) pending.push(...this.model.members(body));
+        seen.add(body);
+      }
     }
     return kinds.size === 1 ? [...kinds][0] : kinds.size ? 'changed' : '';
   }

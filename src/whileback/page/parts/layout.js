@@ -25,8 +25,8 @@ const FEW = 3;
 
 /** Asks the worker, and remembers what it said. */
 class Layouter {
-  /** @param {string} source */
-  constructor(source) {
+  /** @param {string} source @param {(reason: string) => void} failed */
+  constructor(source, failed) {
     this.url = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
     this.worker = new Worker(this.url);
     this.known = /** @type {Map<string, Promise<any>>} */ (new Map());
@@ -35,6 +35,7 @@ class Layouter {
       this.waiting.get(data.id)?.(data);
       this.waiting.delete(data.id);
     };
+    this.worker.onerror = ({ message }) => failed(message);
     this.asked = 0;
   }
 

@@ -14,7 +14,7 @@ class Page {
     this.word = byId('progress');
     /** @type {Set<string>} */
     this.open = unfoldedAtFirst(this.model);
-    this.layout = new Layout(this.model, new Layouter(layouterSource()), this.open);
+    this.layout = new Layout(this.model, this.layouter(), this.open);
     this.drawing = new Drawing(this.model);
     this.links = new Links(this.model, this.drawing, this.world);
     this.map = /** @type {Overview | null} */ (null);
@@ -72,6 +72,13 @@ class Page {
     for (const [name, act] of Object.entries(acts)) byId(name).addEventListener('click', act);
     addEventListener('resize', () => this.map?.frame());
     themeSwitch(byId('theme'), () => this.paintMap());
+  }
+
+  layouter() {
+    return new Layouter(layouterSource(), (reason) => {
+      this.word.textContent = `This cannot be laid out: ${reason}`;
+      this.word.hidden = false;
+    });
   }
 
   /** Lay out and draw what is unfolded, one time after the other. */
