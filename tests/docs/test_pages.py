@@ -67,6 +67,8 @@ def test_the_example_is_the_file() -> None:
         "```sh\nmake nothing\n```",
         "```console\n$ whileback --version\nwhileback 0.0\n```",
         "```console\n$ whileback show missing.onnx\n```",
+        "```console\n$ whileback rules Exp\nExp: none\n```",
+        "```console\n$ whileback run examples/decay.onnx.txt x=1 w=0.5\nloss : FLOAT[] = 0.1\n```",
         "```console\n$ echo 1 | cat\n2\n```",
     ],
 )
