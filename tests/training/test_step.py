@@ -16,7 +16,7 @@ from whileback.engines import compile
 from whileback.errors import ArgumentError, UnsupportedError
 from whileback.gradient import names
 from whileback.gradient.memory.strategies import Memory
-from whileback.training import OPTIMIZERS, adamw, cross_entropy, interface, mse, sgd, step
+from whileback.training import OPTIMIZERS, adamw, cross_entropy, export, interface, mse, sgd, step
 
 BATCH = """(float[N,3,4] x) => (float[N,3,4] y)
     <float[3] s = {1,2,3}, float[3] b = {0,1,2}, float[3] m = {1,1,1}, float[3] v = {2,2,2}> {
@@ -225,6 +225,33 @@ def test_running_statistics(training: bool) -> None:
     standard = (x - x.mean((0, 2), keepdims=True)) / np.sqrt(x.var((0, 2), keepdims=True) + 0.001)
     y = standard * np.array([1, 2, 3], "f")[:, None] + np.array([0, 1, 2], "f")[:, None]
     np.testing.assert_allclose(out["loss"], (y**2).mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_statistics_that_stay(training: bool) -> None:
+    """A step at inference: its loss is that of the model, its slope that of finite differences."""
+    text = BATCH.replace("ATTRIBUTES", ", training_mode = 1" if training else "")
+    model = parse(text.replace("y = B", "y, m2, v2 = B") if training else text)
+    one = step(model, mse(), "sgd", statistics="running")
+    assert (interface(one).parameters, interface(one).statistics) == (["s", "b"], [])
+    f, random = compile(one), np.random.default_rng(0)
+    x, label = (random.normal(size=(5, 3, 4)).astype("f") for _ in range(2))
+    plain = parse(BATCH.replace("ATTRIBUTES", ""))
+    y = compile(plain)(x=x)["y"]
+    out = f(x=x, label=label, learning_rate=1.0)
+    np.testing.assert_allclose(out["loss"], ((y - label) ** 2).mean(), rtol=1e-5)
+    tuned = export(model, {"s": out["s_next"], "b": out["b_next"]}).graph.initializers
+    for name in ("m", "v"):
+        kept, old = tuned[name].const_value, plain.graph.initializers[name].const_value
+        np.testing.assert_array_equal(kept.numpy(), old.numpy())
+    ends = [f(x=x, label=label, learning_rate=0.0, b=[d, 1, 2])["loss"] for d in (-1e-2, 1e-2)]
+    np.testing.assert_allclose(0 - out["b_next"][0], (ends[1] - ends[0]) / 2e-2, rtol=1e-2)
+
+
+def test_statistics_that_are_none() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        step(parse(BATCH.replace("ATTRIBUTES", "")), mse(), "sgd", statistics="runing")  # type: ignore[arg-type]
+    assert str(caught.value) == "statistics='runing' is unknown; did you mean 'running'?"
 
 
 def test_slopes_through_the_statistics_of_a_batch() -> None:

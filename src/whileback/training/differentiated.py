@@ -36,7 +36,11 @@ from whileback.training.randomness import (
     hides_draws,
     set_dropout,
 )
-from whileback.training.statistics import train_statistics
+from whileback.training.statistics import (
+    Statistics,
+    normalize_by,
+    running_statistics,
+)
 from whileback.training.unfusing import unfuse
 
 __all__ = ["Differentiated", "differentiated"]
@@ -52,14 +56,11 @@ def differentiated(
     dropout: Dropping = None,
     precision: Precision | None = None,
     quantized: Quantized = None,
+    statistics: Statistics = "batch",
 ) -> Differentiated:
     """Return a model with the gradients of its losses. For arguments and errors see `step`."""
     losses = losses_listed(loss)
-    if not isinstance(model, ir.Model):
-        raise ArgumentError(
-            f"model= is {type(model).__name__!r}, but a step is made of an onnx_ir.Model. Read a "
-            "file with whileback.load(path), a ModelProto with onnx_ir.from_proto(model)."
-        )
+    _require_model(model)
     base = normalize(model, needs_expansion=hides_draws)
     op = _builder(base.graph)
     if trainable is None and has_adapters(model):
@@ -74,16 +75,17 @@ def differentiated(
     randomness = draw_by_counting(op, ahead=memory is None)
     own = set(walk(base.graph))
     unfuse(op)
-    statistics = train_statistics(op)
+    running = running_statistics(base.graph)
+    following = normalize_by(op, statistics)
     scale = precision.scale if precision is not None and precision.scales else None
     attached = attach(op, losses, scale)
     define_functions(base, losses)
     if precision is not None:
         narrow(op, precision.type, own)
     halves = precision is not None
-    parameters = trained(base.graph, held, attached.loss, patterns, statistics, halves)
+    parameters = trained(base.graph, held, attached.loss, patterns, running, halves)
     parameters = masters(op, parameters)
-    work = Differentiated(base, attached, statistics, parameters, memory, quantized)
+    work = Differentiated(base, attached, following, parameters, memory, quantized)
     work.count(randomness)
     return work
 
@@ -96,6 +98,14 @@ def _warn_unless_rounded(graph: ir.Graph) -> None:
             "as QuantizeLinear.",
             WhilebackWarning,
             stacklevel=4,
+        )
+
+
+def _require_model(model: object) -> None:
+    if not isinstance(model, ir.Model):
+        raise ArgumentError(
+            f"model= is {type(model).__name__!r}, but a step is made of an onnx_ir.Model. Read a "
+            "file with whileback.load(path), a ModelProto with onnx_ir.from_proto(model)."
         )
 
 

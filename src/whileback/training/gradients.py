@@ -13,6 +13,7 @@ from whileback.training.differentiated import differentiated
 from whileback.training.flat import flatten
 from whileback.training.losses import Loss
 from whileback.training.randomness import Dropping
+from whileback.training.statistics import Statistics
 
 __all__ = ["gradients"]
 
@@ -26,6 +27,7 @@ def gradients(
     flat: bool = False,
     dropout: Dropping = None,
     quantized: Quantized = None,
+    statistics: Statistics = "batch",
     memory: Memory = None,
 ) -> ir.Model:
     """Return a model of the losses and their gradients, for those who make the step elsewhere.
@@ -44,6 +46,7 @@ def gradients(
             offset, `joined` and `parted` make vectors of arrays and arrays of vectors.
         dropout: which `Dropout` nodes drop, as for `step`.
         quantized: as for `step`.
+        statistics: as for `step`.
         memory: as for `whileback.gradient`.
 
     Raises:
@@ -61,7 +64,7 @@ def gradients(
     [-6.0, -10.0]
     """
     require_types(gradients, locals(), but=("model", "loss", "dropout"))
-    work = differentiated(model, loss, trainable, memory, dropout, None, quantized)
+    work = differentiated(model, loss, trainable, memory, dropout, None, quantized, statistics)
     work.next |= work.parameters
     if not flat:
         return work.finish({w: str(g.name) for w, g in work.parameters.items()})

@@ -6,15 +6,40 @@ in training mode ONNX Runtime 1.32 lets it write over its inputs, parameters of 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import onnx_ir as ir
 
-from whileback.errors import UnsupportedError
+from whileback.errors import ArgumentError, UnsupportedError, nearest
 from whileback.graph.builder import Builder
 from whileback.graph.names import label
 from whileback.graph.scopes import is_standard, walk
 from whileback.graph.shapes import rank
 
-__all__ = ["running_statistics", "settle_statistics", "train_statistics"]
+__all__ = [
+    "Statistics",
+    "normalize_by",
+    "running_statistics",
+    "settle_statistics",
+    "train_statistics",
+]
+
+# What `BatchNormalization` normalizes by in training.
+Statistics = Literal["batch", "running"]
+
+
+def normalize_by(op: Builder, statistics: Statistics) -> dict[ir.Value, ir.Value]:
+    """Let `BatchNormalization` normalize by what is said; return what running statistics become.
+
+    Raises: ArgumentError if the word is unknown; UnsupportedError as `train_statistics`.
+    """
+    known = ("batch", "running")
+    if statistics not in known:
+        raise ArgumentError(f"statistics={statistics!r} is unknown; {nearest(statistics, known)}")
+    if statistics == "batch":
+        return train_statistics(op)
+    settle_statistics(op.graph)
+    return {}
 
 
 def running_statistics(graph: ir.Graph) -> list[ir.Value]:

@@ -20,6 +20,7 @@ from whileback.training.optimizers import Optimizer, optimizer_named
 from whileback.training.precision import Precision, precision_named
 from whileback.training.randomness import Dropping
 from whileback.training.scaling import Scaling
+from whileback.training.statistics import Statistics
 from whileback.training.updates import Updates
 
 __all__ = ["step"]
@@ -42,6 +43,7 @@ def step(
     dropout: Dropping = None,
     precision: str | Precision | None = None,
     quantized: Quantized = None,
+    statistics: Statistics = "batch",
     accumulate: int = 1,
     average: float | None = None,
     flat: bool = False,
@@ -56,9 +58,9 @@ def step(
     times its weight, `loss_0`, `loss_1` …, and then for each input that has changed what it is
     next, `<input>_next`, which `whileback.names` maps: outputs of one call are inputs of the next.
     What else the inputs and outputs are, `interface` tells. `BatchNormalization` of the main
-    graph normalizes by the batch. What is drawn at random is a function of the inputs `seed`
-    INT64[], by default 0, and `calls` INT64[], the number of calls made, so that a run can be
-    repeated; both are there where something is drawn.
+    graph normalizes by the batch, unless `statistics` says otherwise. What is drawn at random is a
+    function of the inputs `seed` INT64[], by default 0, and `calls` INT64[], the number of calls
+    made, so that a run can be repeated; both are there where something is drawn.
 
     Args:
         model: computes predictions; it stays as it is.
@@ -88,6 +90,8 @@ def step(
         quantized: "straight-through" trains quantised models as if nothing was rounded. Whole
             numbers that `DequantizeLinear` reads are trained as floats of their names, which each
             step quantises by the same scale; scales are trained where `trainable` names them.
+        statistics: "batch" lets `BatchNormalization` normalize by the batch, and the running
+            statistics follow; "running" lets it do as at inference, and these stay.
         accumulate: so many calls add up their gradients, and the last of them makes a step with the
             mean: one of a batch so many times as large. In the others nothing else changes but
             running statistics. `steps` counts steps.
@@ -119,7 +123,7 @@ def step(
     check_calls(accumulate)
     check_average(average)
     mixed = precision_named(precision)
-    work = differentiated(model, loss, trainable, memory, dropout, mixed, quantized)
+    work = differentiated(model, loss, trainable, memory, dropout, mixed, quantized, statistics)
     names = [str(value.name) for value in work.parameters]
     updates = Updates(work, rules(names, usual, groups, no_decay), clipping, average)
     made = updates if mixed is None or not mixed.scales else Scaling(work, updates, mixed)

@@ -152,6 +152,13 @@ def _add_types(parser: argparse._ArgumentGroup) -> None:
         choices=["straight-through"],
         help="train a quantised model as if it did not round",
     )
+    parser.add_argument(
+        "--statistics",
+        choices=["batch", "running"],
+        default="batch",
+        help="what BatchNormalization normalizes by: the batch, which running statistics follow "
+        "(the default), or running statistics, which stay",
+    )
     add_memory(parser)
 
 

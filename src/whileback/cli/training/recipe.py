@@ -50,6 +50,7 @@ class StepRecipe:
     dropout: list[str]
     precision: str | None
     quantized: str | None
+    statistics: str
     accumulate: int
     average: float | None
     memory: list[str]
@@ -103,6 +104,7 @@ class StepRecipe:
             dropout=read_dropout(self.dropout),
             precision=self.precision,
             quantized=self.quantized,  # type: ignore[arg-type]  # one of the parser's choices
+            statistics=self.statistics,  # type: ignore[arg-type]  # likewise
             accumulate=self.accumulate,
             average=self.average,
             flat=flat,
