@@ -485,6 +485,13 @@ def test_recipes_are_json() -> None:
     assert StepRecipe(**json.loads(json.dumps(vars(recipe)))) == recipe
 
 
+@pytest.mark.parametrize(("words", "kept"), [((), ["m", "v"]), (("running",), [])])
+def test_statistics_stay_where_that_is_said(words: tuple[str, ...], kept: list[str]) -> None:
+    said = ("--statistics", *words) if words else ()
+    made = StepRecipe.of(parsed(*SHORT, *said)).make(model())
+    assert training.interface(made.step).statistics == kept
+
+
 def parsed(*words: str) -> Any:
     from whileback.cli.parser import parse
 

@@ -159,6 +159,31 @@ def test_functions_are_compared() -> None:
     assert "- function my::f" in str(whileback.diff(model, none))
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_one_of_two_weights_of_the_same_contents_has_changed(back: bool) -> None:
+    """As scales that all were ones before training; nodes still read what they read."""
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    m (float[2] x) => (float[2] y) <float[2] s = {1, 1}, float[2] t = {1, 1}, float[2] u = {1, 1}> {
+        a = Mul (x, s)  b = Mul (a, t)  y = Mul (b, u)
+    }"""
+    texts = (text, text.replace("t = {1, 1}", "t = {1, 3}"))
+    models = [ir.from_onnx_text(each) for each in (reversed(texts) if back else texts)]
+    norm = "0.63" if back else "1.4"
+    assert str(whileback.diff(*models)) == (
+        "weights and constants: 1 changed, 2 the same\n"
+        f"  ~ t : FLOAT[2]: off by {norm} of its norm, by at most 2 at [1], in 1 of 2 elements"
+    )
+
+
+def test_weights_that_were_joined_are_the_same() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    m (float[2] x) => (float[2] y) <float[2] s = {1, 1}, float[2] t = {1, 1}> {
+        a = Mul (x, s)  y = Mul (a, t)
+    }"""
+    joined = text.replace(", float[2] t = {1, 1}", "").replace("(a, t)", "(a, s)")
+    assert whileback.diff(ir.from_onnx_text(text), ir.from_onnx_text(joined)).is_empty
+
+
 def test_not_a_number_and_texts() -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
     m () => (float[2] a, string[1] b) <float[2] w = {1, 2}, string[1] s = {"old"}>

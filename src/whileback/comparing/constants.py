@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -65,7 +66,25 @@ def shared_contents(
     """Return the contents of the constants that both models have."""
     ours, theirs = ({c.contents for c in side.values()} for side in (a, b))
     both = ours & theirs
-    return {v: c.contents for v, c in (*a.items(), *b.items()) if c.contents in both}
+    changed = {*_changed(a, b), *_changed(b, a)}
+    every = (*a.items(), *b.items())
+    return {v: c.contents for v, c in every if c.contents in both and v not in changed}
+
+
+def _changed(a: Mapping[ir.Value, Constant], b: Mapping[ir.Value, Constant]) -> Iterator[ir.Value]:
+    """Yield those of `a` that have changed though `b` holds their contents elsewhere.
+
+    Many scales are all ones at first. If `a` has more of one contents than `b`, those have changed
+    whose namesakes in `b` hold something else.
+    """
+    namesakes = {value.name: constant.contents for value, constant in b.items()}
+    more = Counter(c.contents for c in a.values())
+    more.subtract(Counter(c.contents for c in b.values()))
+    for value, constant in a.items():
+        contents = constant.contents
+        if more[contents] > 0 and namesakes.get(value.name, contents) != contents:
+            more[contents] -= 1
+            yield value
 
 
 def bodies(node: ir.Node) -> dict[str, ir.Graph]:
