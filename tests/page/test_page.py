@@ -182,6 +182,42 @@ def test_arrows_walk_and_enter_folds(page: Page, show: Show) -> None:
     expect(page.get_by_role("button", name="Unfold Loop")).to_be_visible()
 
 
+def test_wheel_and_drag_move_and_zoom(page: Page, show: Show, decay: str) -> None:
+    show(decay)
+    loop = page.locator("[data-key=n1]")
+    before = place(loop)
+    page.mouse.move(600, 500)
+    page.mouse.wheel(30, 50)
+    assert place(loop) == pytest.approx(before | {"x": before["x"] - 30, "y": before["y"] - 50})
+    page.mouse.move(560, 840)
+    page.mouse.down()
+    page.mouse.move(600, 800)
+    page.mouse.move(690, 740)
+    page.mouse.up()
+    moved = place(loop)
+    assert (moved["x"] - before["x"], moved["y"] - before["y"]) == pytest.approx((100, -150), abs=1)
+    expect(page.locator(".box.selected")).to_have_count(0)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    assert place(loop)["width"] > 2 * before["width"]
+    page.keyboard.press("0")
+    assert place(loop)["x"] > 0
+
+
+def test_functions_unfold_where_they_are_called(page: Page, show: Show) -> None:
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 21, "own" : 1]>
+        f (float[2] x) => (float[2] y) { z = own.twice(x) y = own.twice(z) }
+        <opset_import: ["" : 21], domain: "own"> twice (a) => (b) { b = Add(a, a) }"""
+    )
+    show(whileback.to_html(model))
+    page.locator("#fold").click()
+    expect(page.locator(".box.node")).to_have_count(2)
+    page.get_by_role("button", name="Unfold own::twice").first.click()
+    expect(page.locator(".box.node .box.node > .head")).to_have_text("Add")
+
+
 def test_dark_and_light(page: Page, show: Show, decay: str) -> None:
     def ground() -> str:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))

@@ -207,7 +207,7 @@ def _held(node: ir.Node) -> ir.TensorProtocol | None:
         tensor = constant_tensor(node, {})
     except (TypeError, ValueError):
         return None
-    return tensor if isinstance(tensor, ir.TensorProtocol) else None
+    return tensor if tensor is not None and isinstance(tensor, ir.TensorProtocol) else None
 
 
 def _constant(value: ir.Value) -> str:
