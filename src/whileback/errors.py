@@ -19,6 +19,7 @@ A message says what is wrong, where, why, and what to do. Values are quoted, typ
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "WhilebackError",
     "WhilebackWarning",
     "nearest",
+    "why",
 ]
 
 
@@ -110,3 +112,10 @@ def _around(name: str, known: Iterable[str]) -> list[str]:
     """Return up to three names that have this one, but for its wildcards, as a part."""
     part = name.strip("*").lower()
     return [each for each in known if len(part) > 2 and part in each.lower()][:3]
+
+
+def why(error: OSError) -> str:
+    """Return what the system says of a file that cannot be read or written, and what to do."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "make room there" if full else "check the path and its permissions"
+    return f"{error.strerror or error}; {remedy}"

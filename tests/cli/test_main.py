@@ -1,6 +1,8 @@
 """How the command ends: by a message, by Ctrl-C, or because nobody reads on."""
 
+import errno
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.cli.conftest import Command
+from tests.cli.conftest import MODEL, Command
 
 from whileback.cli import commands
 
@@ -135,3 +137,38 @@ def open_for_a_reader(fifo: Path, process: subprocess.Popen[bytes]) -> int:
         except OSError:
             time.sleep(0.01)
     raise AssertionError("the command ended early")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "status", "out", "err"),
+    [
+        (">/dev/full", 1, "", "error: the output: No space left on device; make room there\n"),
+        (">&-", 0, "", ""),
+        ("missing 2>&-", 1, "", ""),
+    ],
+)
+def test_streams_that_take_nothing(
+    redirection: str, status: int, out: str, err: str, tmp_path: Path
+) -> None:
+    """A full disk behind stdout, and streams that the shell has closed."""
+    (tmp_path / "m.onnx.txt").write_text(MODEL)
+    model = "" if redirection.startswith("missing") else "m.onnx.txt"
+    words = f"{shlex.quote(sys.executable)} -m whileback show {model} {redirection}"
+    done = subprocess.run(["sh", "-c", words], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (status, out, err)
+
+
+def test_a_full_disk_is_told_of(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("whileback.formats.atomic.secrets.token_hex", full)
+    for words in (
+        ("gradient", "power.onnx.txt", "--of", "loss", "--wrt", "x", "-o", "g.onnx"),
+        ("show", "power.onnx.txt", "--html", "g.html"),
+        ("run", "power.onnx.txt", "n=1", "x=[1,2]", "-o", "g.npz"),
+    ):
+        result = command(*words)
+        assert result.status == 1
+        assert result.err.endswith("No space left on device; make room there\n")
+    assert sorted(path.name for path in Path().iterdir()) == ["power.onnx.txt"]

@@ -316,8 +316,7 @@ class TestSave:
         with pytest.raises(FormatError) as caught:
             save(model, tmp_path / "out.onnx")
         assert str(caught.value) == (
-            f"'{tmp_path / 'out.onnx'}': No space left on device; check the path and its "
-            "permissions"
+            f"'{tmp_path / 'out.onnx'}': No space left on device; make room there"
         )
         assert names(tmp_path) == ["m.onnx"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from whileback.errors import ArgumentError, FormatError
+from whileback.errors import ArgumentError, FormatError, why
 from whileback.formats.atomic import atomic_files
 from whileback.formats.numpy_files import npy, npz
 
@@ -94,9 +94,7 @@ def save_outputs(outputs: Mapping[str, Any], path: str) -> None:
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, _plain(value), allow_pickle=False)
     except OSError as error:
-        raise FormatError(
-            f"'{path}' cannot be written: {error.strerror}; check the path and its permissions"
-        ) from error
+        raise FormatError(f"'{path}' cannot be written: {why(error)}") from error
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

@@ -8,11 +8,12 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 from whileback.cli.interrupt import INTERRUPTED, interruptible
 from whileback.cli.parser import parse
-from whileback.errors import WhilebackError, WhilebackWarning
+from whileback.errors import WhilebackError, WhilebackWarning, why
 
 __all__ = ["main"]
 
@@ -28,23 +29,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     # onnx-ir logs what is odd about a model; what matters of that is said by our own errors.
     logging.getLogger("onnx_ir").addHandler(logging.NullHandler())
-    arguments = parse(sys.argv[1:] if argv is None else argv)
+    _open_streams()
+    failed = 1
     try:
-        with _plain_warnings(), interruptible(arguments.presses):
-            status: int = arguments.command(arguments)
+        with _plain_warnings():
+            arguments = parse(sys.argv[1:] if argv is None else argv)
+            failed = arguments.failed
+            with interruptible(arguments.presses):
+                status: int = arguments.command(arguments)
             sys.stdout.flush()
         return status
     except WhilebackError as error:
         print(f"error: {error}", file=sys.stderr)
-        failed: int = arguments.failed
         return failed
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more when it ends, and would complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return _BROKEN_PIPE
+    except OSError as error:
+        _drop_output()
+        what = "the output" if error.filename is None else f"'{error.filename}'"
+        print(f"error: {what}: {why(error)}", file=sys.stderr)
+        return failed
+
+
+def _drop_output() -> None:
+    """Let what is still to be written go nowhere: Python flushes stdout once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_streams() -> None:
+    """Let what is said go nowhere where a stream is closed, as `>&-` closes stdout."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from whileback.errors import FormatError
+from whileback.errors import FormatError, why
 
 __all__ = ["atomic_files", "require_free", "write_file"]
 
@@ -85,9 +85,7 @@ def write_file(path: Path, data: bytes) -> None:
         with atomic_files() as open_file:
             open_file(path).write(data)
     except OSError as error:
-        raise FormatError(
-            f"'{path}' cannot be written: {error.strerror}; check the path and its permissions"
-        ) from error
+        raise FormatError(f"'{path}' cannot be written: {why(error)}") from error
 
 
 def _sync(paths: Iterable[Path]) -> None:

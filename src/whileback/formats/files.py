@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from whileback.errors import FormatError, WhilebackError, nearest
+from whileback.errors import FormatError, WhilebackError, nearest, why
 
 __all__ = ["errors_name", "missing", "read_bytes"]
 
@@ -23,8 +23,7 @@ def errors_name(path: Path) -> Iterator[None]:
     except WhilebackError as error:
         raise type(error)(f"'{path}': {error}") from error.__cause__
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise FormatError(f"'{path}': {reason}; check the path and its permissions") from error
+        raise FormatError(f"'{path}': {why(error)}") from error
 
 
 def read_bytes(path: Path) -> bytes:
