@@ -177,8 +177,14 @@ class Page {
     const before = this.drawing.cards.get(key)?.[0].getBoundingClientRect();
     if (!this.open.delete(key)) this.open.add(key);
     await this.redraw();
-    const after = this.drawing.cards.get(key)?.[0].getBoundingClientRect();
-    if (before && after) this.view.pan(before.left - after.left, before.top - after.top);
+    const [card] = this.drawing.cards.get(key) ?? [];
+    if (!card || !before) return;
+    const after = card.getBoundingClientRect();
+    this.view.pan(before.left - after.left, before.top - after.top);
+    const inner = card.querySelector('.box');
+    if (!inner) return;
+    const head = { ...this.view.place(card), width: CARD.least, height: CARD.head };
+    this.view.reveal([head, this.view.place(/** @type {HTMLElement} */ (inner))]);
   }
 
   /** Unfold what is around a box, and show it in the middle. @param {string} key */
