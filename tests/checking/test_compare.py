@@ -85,3 +85,11 @@ def test_a_third_is_rounded_as_a_constant(dtype, part):
     dtype = ir.DataType[{"float64": "DOUBLE"}.get(dtype, dtype.upper())].numpy()
     third = float(np.array(1 / 3, dtype)) * 3
     assert part / 4 <= abs(third - 1) <= rounding_of_constants(dtype) < 20 * part + 2e-6
+
+
+def test_numbers_next_to_zero_are_rounded() -> None:
+    """FLOAT16 has nothing between 2 and 3 times 2^-24."""
+    smallest = 2.0**-24
+    own, exact = np.array([3, 1], np.float16) * np.float16(smallest), np.array([2.6, 1]) * smallest
+    found = compare_arithmetic(own, exact, [exact, exact])
+    assert found.error <= found.tolerance < 2 * smallest

@@ -1,6 +1,7 @@
 import numpy as np
 import onnx_ir as ir
 import pytest
+from tests.judge import parse
 
 import whileback
 from whileback.checking.inputs import random_inputs
@@ -76,3 +77,14 @@ def test_an_error_of_a_run_tells_what_was_made_up(call):
     with pytest.raises(EngineError) as caught:
         call(model, given)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [2**27 + 1, 2**40, 2**62])
+def test_more_values_than_are_made_up(size: int) -> None:
+    model = parse(f"(float[{size}] x) => (float[1] y) {{ y = ReduceSum(x) }}")
+    with pytest.raises(ArgumentError) as error:
+        random_inputs(model, {}, np.random.default_rng(0))
+    assert str(error.value) == (
+        f"Input 'x' is FLOAT[{size}]: so many random values are not made up. Pass a value in "
+        "`inputs`."
+    )

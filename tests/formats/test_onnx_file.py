@@ -4,6 +4,7 @@ import os
 import re
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -350,3 +351,50 @@ def test_names_that_are_no_text(text: bytes, field: str, kind: str, tmp_path: Pa
         load(path)
     assert f"is damaged: the '{field}' of a {kind} is b'\\xff" in str(error.value)
     assert str(error.value).endswith("', which is no UTF-8")
+
+
+def test_what_is_declared_impossibly_is_unknown(tmp_path: Path) -> None:
+    """ONNX Runtime takes a negative size for one that may vary."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[N,2] x) => (float[N,2] y) '
+        "<float[2] h, float[2] k> { h = Sin(x) k = Sin(h) y = Sin(k) }"
+    )
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    model.graph.value_info[0].type.tensor_type.elem_type = 0
+    model.graph.value_info[1].type.tensor_type.shape.dim.add(dim_value=1)
+    model.graph.value_info[1].type.tensor_type.shape.dim.extend(
+        list(model.graph.value_info[1].type.tensor_type.shape.dim) * 40
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    found = load(path)
+    h, k, _ = (node.outputs[0] for node in found.graph)
+    assert found.graph.inputs[0].shape == [None, 2]
+    assert h.type is None
+    assert k.shape is None
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            lambda tensor: tensor.segment.CopyFrom(onnx.TensorProto.Segment(begin=0, end=1)),
+            "it is a segment of a larger tensor, which is not read; store it whole",
+        ),
+        (
+            lambda tensor: tensor.int64_data.append(1),
+            "FLOAT[2] is stored in float_data, and the file holds int64_data, too; it is damaged, "
+            "write the model again",
+        ),
+    ],
+)
+def test_tensors_that_hold_something_else(
+    change: Callable[[onnx.TensorProto], object], problem: str, tmp_path: Path
+) -> None:
+    model = onnx.parser.parse_model(MODEL)
+    change(model.graph.initializer[0])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(FormatError) as error:
+        load(path)
+    assert str(error.value) == f"'{path}': initializer 'w' of graph 'g': {problem}"

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from whileback.errors import FormatError
-from whileback.formats import onnx_text
+from whileback.formats import load, onnx_text
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[2] x) => (float[2] y) <float[2] w = {1.5, -2}> {
@@ -138,3 +138,14 @@ def test_a_nan_that_text_would_change() -> None:
     assert str(caught.value) == (
         "the text form cannot hold the values of initializer 'n'; write .onnx"
     )
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "-" + "9" * 30])
+def test_numbers_that_are_too_large(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx.txt"
+    path.write_text(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float x) => (float y) '
+        f"{{ y = Softmax<axis = {number}>(x) }}"
+    )
+    with pytest.raises(FormatError):
+        load(path)

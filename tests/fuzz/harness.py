@@ -26,7 +26,7 @@ from tests.fuzz.seeds import families
 __all__ = ["Harness", "Task"]
 
 _MEMORY = 6 * 2**30
-_SECONDS = 60
+_SECONDS = 120
 # During these calls a runtime runs a model, and may loop or crash on its own account.
 _RUNS = ("check", "checker")
 # On a terminal one line is written again and again.

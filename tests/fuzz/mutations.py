@@ -62,7 +62,7 @@ def mutate_message(message: Message, random: Random) -> bytes:
         everything = list(_walk(message))
         _change(random.choice(everything), everything, random)
     try:
-        return message.SerializeToString()
+        return message.SerializePartialToString()
     except (EncodeError, ValueError, RecursionError):  # it has become too deep or too large
         return b""
 
@@ -137,7 +137,7 @@ def _change_repeated(
         del values[index]
     elif kind in ("twice", "many"):
         copies = 1 if kind == "twice" else random.choice((3, 70, 1000))
-        if field.message_type is None or values[index].ByteSize() * copies < 2**16:
+        if field.message_type is None or _size(values[index]) * copies < 2**16:
             values.extend([values[index]] * copies)
     elif kind == "swap" and len(values) > 1:
         kept = list(values)
@@ -171,7 +171,7 @@ def _copy(target: Message, field: Any, everything: list[Message], random: Random
     """Put another message of the same kind there, perhaps one around it, or deep in itself."""
     alike = [each for each in everything if each.DESCRIPTOR is field.message_type]
     source = _clone(random.choice(alike)) if alike else type(target)()
-    if source.ByteSize() > 2**16:
+    if _size(source) > 2**16:
         return
     if random.random() < 0.1:
         source = _nested(source, random.choice((3, 12, 28, 45, 90)))
@@ -192,10 +192,14 @@ def _nested(message: Message, depth: int) -> Message:
         place = next(each for each in _walk(around) if each is not around and
                      each.DESCRIPTOR is message.DESCRIPTOR)  # fmt: skip
         place.CopyFrom(found)
-        if around.ByteSize() > 2**18:
+        if _size(around) > 2**18:
             break
         found = around
     return found
+
+
+def _size(message: Message) -> int:
+    return len(message.SerializePartialToString())
 
 
 def _assign(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import onnx_ir as ir
 import pytest
 from tests.judge import assert_gradient, parse
 
 from whileback.engines import compile
-from whileback.errors import ArgumentError, NoGradientError, WhilebackWarning
-from whileback.gradient import gradient, names, rule, vjp
+from whileback.errors import ArgumentError, GraphError, NoGradientError, WhilebackWarning
+from whileback.gradient import gradient, jvp, names, rule, vjp
 from whileback.gradient.backward import GradientBuilder
 
 LOSS = """(float[2] x, int64 n) => (float loss) <float[2] w = {3, 4}> {
@@ -240,3 +243,30 @@ def test_rules_are_for_operators_that_may_exist(identifier: str, message: str) -
     with pytest.raises(ArgumentError) as caught:
         rule(identifier)(lambda op, node, dy: dy)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("derive", [vjp, jvp])
+@pytest.mark.parametrize(
+    ("text", "node", "said"),
+    [
+        (
+            "(float[N] x) => (float[N] y) "
+            "{ a = Constant<value_ints = [1]>() y = ReduceMean<keepdims = 0>(x, a) }",
+            "'ReduceMean' (ai.onnx@21::ReduceMean)",
+            "axis",
+        ),
+        (
+            "(float[1,8,2,2] x, float[1,8,3] w, float[1,8,2] r) => (float[1,N,2] h) "
+            "{ y, h = LSTM<hidden_size = 2>(x, w, r) }",
+            "'LSTM' (ai.onnx@21::LSTM)",
+            "rank 3",
+        ),
+    ],
+)
+def test_a_node_that_onnx_does_not_allow_is_blamed(
+    derive: Callable[..., ir.Model], text: str, node: str, said: str
+) -> None:
+    model = parse(text)
+    with pytest.raises(GraphError) as error:
+        derive(model, str(model.graph.outputs[0].name), "x")
+    assert node in str(error.value) and said in str(error.value)

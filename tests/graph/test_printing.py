@@ -198,3 +198,7 @@ def test_constants_that_hold_no_constant(attribute: str) -> None:
     shown = text(f"g (float x) => (float y) {{ c = Constant {attributes} () y = Add(x, c) }}")
     assert "  c = Constant(" in shown
     assert "  y : FLOAT[] = Add(x, c)" in shown
+
+
+def test_types_that_do_not_exist() -> None:
+    assert "Cast(x, to=99)" in text("g (float x) => (float y) { y = Cast <to = 99> (x) }")

@@ -178,3 +178,16 @@ def test_nodes_without_an_output() -> None:
         "Node 'node_Sin_0' (ai.onnx@21::Sin) has 0 outputs, and the operator makes 1. "
         "Correct the model."
     )
+
+
+def test_operators_of_an_opset_that_is_not_imported() -> None:
+    model = parse("(float[2] x) => (float[2] y) { y = Softmax <axis = [1]> (x) }")
+    model.opset_imports.clear()
+    model.opset_imports["other"] = 1
+    with pytest.raises(GraphError, match="has an attribute 'axis' of type INTS, not INT"):
+        normalize(model)
+
+
+def test_carried_values_that_are_left_out() -> None:
+    with pytest.raises(GraphError, match="leaves out an input, and all that its body takes must"):
+        normalize(parse(LOOP.replace("Loop(n, , x)", "Loop(n, , , x)")))

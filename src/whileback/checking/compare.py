@@ -32,6 +32,8 @@ __all__ = [
 # a few hundred units of FLOAT's precision, 40 of FLOAT16's, 25 of BFLOAT16's.
 _FORMULA = 1e-6
 _ROUNDING = {"float64": 1e-9, "float32": 5e-5, "float16": 2e-2, "bfloat16": 1e-1}
+# The numbers that lie next to zero, between which smaller ones are rounded.
+_SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
 _PRECISION = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
@@ -164,11 +166,12 @@ def compare_arithmetic(
         noise = np.nan_to_num(spread, nan=0.0, posinf=0.0)
     index = np.unravel_index(int(np.argmax(off)), off.shape)
     scale = np.max(np.abs(np.nan_to_num(exact, posinf=0.0, neginf=0.0)))
+    allowed = rounding(own.dtype) * float(scale) + _SMALLEST.get(own.dtype.name, 0.0)
     return Comparison(
         where=place(index),
         got=float(narrow[index]),
         want=float(exact[index]),
-        tolerance=rounding(own.dtype) * float(scale) + 6 * float(np.max(noise)),
+        tolerance=allowed + 6 * float(np.max(noise)),
     )
 
 

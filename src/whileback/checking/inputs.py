@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from whileback.graph.shapes import describe
 __all__ = ["naming_made_up", "random_inputs"]
 
 _SIZES = (3, 2, 4, 5)
+# They take 1 GB.
+_MOST = 2**27
 
 
 def random_inputs(
@@ -88,6 +91,11 @@ def _random(value: ir.Value, sizes: dict[str, int], rng: np.random.Generator) ->
             "Pass a value in `inputs`."
         )
     shape = [_size(dim, sizes) for dim in value.shape]
+    if prod(shape) > _MOST:
+        raise ArgumentError(
+            f"Input {value.name!r} is {describe(value)}: so many random values are not made up. "
+            "Pass a value in `inputs`."
+        )
     if isinstance(value.type, ir.SequenceType):
         return [_array(value.dtype, shape, rng) for _ in range(2)]
     return _array(value.dtype, shape, rng)

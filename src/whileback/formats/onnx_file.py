@@ -14,6 +14,7 @@ from whileback.errors import FormatError, UnsupportedError, WhilebackError
 from whileback.formats import onnx_text
 from whileback.formats.atomic import atomic_files, require_free
 from whileback.formats.data_layout import DataLayout, ExternalData, Progress, check_references
+from whileback.formats.declared import forget_impossible
 from whileback.formats.external_data import DataFolder
 from whileback.formats.files import errors_name, read_bytes
 from whileback.formats.foreign import foreign
@@ -130,6 +131,7 @@ def _deserialized(proto: onnx.ModelProto, folder: DataFolder | None) -> ir.Model
         model = ir.from_proto(proto)
     except (SerdeError, RecursionError) as error:
         raise _root(error, "cannot be read") from error
+    forget_impossible(model)
     if folder is not None:
         for place in places(model):
             if isinstance(place.tensor, ir.ExternalTensor):

@@ -45,6 +45,8 @@ def parse(data: bytes) -> onnx.ModelProto:
         return onnx.parser.parse_model(text)
     except onnx.parser.ParseError as error:
         raise FormatError(_explained(error)) from None
+    except (IndexError, OverflowError, ValueError) as error:  # of the parser's numbers
+        raise FormatError(f"holds a number that is none, or too large ({error})") from None
     except DecodeError:
         raise FormatError("is nested too deep to be read; move inner bodies outwards") from None
 

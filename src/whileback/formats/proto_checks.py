@@ -187,6 +187,17 @@ def _check_sparse(sparse: onnx.SparseTensorProto, where: str, folder: DataFolder
     raise UnsupportedError(f"{where} is a sparse tensor, which is not read; store it dense")
 
 
+_DATA = (
+    "raw_data",
+    "float_data",
+    "int32_data",
+    "string_data",
+    "int64_data",
+    "double_data",
+    "uint64_data",
+)
+
+
 @dataclass(frozen=True)
 class _Claim:
     """What a tensor says about itself: `where` names it in errors."""
@@ -227,6 +238,8 @@ def _check_tensor(tensor: onnx.TensorProto, where: str, folder: DataFolder | Non
         raise claim.refused(f"{claim.type} has a negative dimension; write the model again")
     if math.prod(max(dim, 1) for dim in tensor.dims) > _MAX_ELEMENTS:
         raise claim.refused(f"{claim.type} is larger than any memory; write the model again")
+    if tensor.HasField("segment"):
+        raise claim.refused("it is a segment of a larger tensor, which is not read; store it whole")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         _check_external(claim, folder)
     else:
@@ -257,6 +270,12 @@ def _check_data(claim: _Claim) -> None:
         raise claim.refused(
             f"{claim.type} needs {needed} {unit} of {field}, and the file holds {found}; "
             "it is damaged, write the model again"
+        )
+    other = next((each for each in _DATA if each != field and getattr(claim.tensor, each)), None)
+    if other is not None:
+        raise claim.refused(
+            f"{claim.type} is stored in {field}, and the file holds {other}, too; it is damaged, "
+            "write the model again"
         )
 
 

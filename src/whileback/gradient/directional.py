@@ -10,18 +10,19 @@ from typing import Literal
 import onnx_ir as ir
 
 from whileback.errors import WhilebackWarning
+from whileback.gradient.derivation import derivation
 from whileback.gradient.forward import forward, in_turn
 from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.rewrite import LoopOptions
 from whileback.gradient.memory.strategies import Memory
 from whileback.gradient.memory.truncation import Truncate
 from whileback.gradient.selection import listed, select
-from whileback.gradient.transform import Quantized, Transform, collector_paused, of_gradient
+from whileback.gradient.transform import Quantized, Transform, of_gradient
 
 __all__ = ["hvp", "jvp"]
 
 
-@collector_paused()
+@derivation
 def jvp(
     model: ir.Model,
     of: str | Sequence[str],
@@ -51,7 +52,7 @@ def jvp(
     return _push(work, outputs)
 
 
-@collector_paused()
+@derivation
 def hvp(
     model: ir.Model,
     of: str | Sequence[str],

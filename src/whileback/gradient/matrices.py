@@ -14,6 +14,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
+from whileback.gradient.derivation import derivation
 from whileback.gradient.forward import forward
 from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.rewrite import LoopOptions
@@ -23,7 +24,6 @@ from whileback.gradient.selection import listed
 from whileback.gradient.transform import (
     Quantized,
     Transform,
-    collector_paused,
     of_gradient,
     warn_of_zeros,
 )
@@ -38,7 +38,7 @@ __all__ = ["hessian", "jacobian"]
 Derive = Callable[[GradientBuilder, ir.Value], Sequence[ir.Value]]
 
 
-@collector_paused()
+@derivation
 def jacobian(
     model: ir.Model,
     of: str | Sequence[str],
@@ -66,7 +66,7 @@ def jacobian(
     return _run(work, pairs)
 
 
-@collector_paused()
+@derivation
 def hessian(
     model: ir.Model,
     of: str | Sequence[str],

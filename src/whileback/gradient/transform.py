@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import onnx_ir as ir
@@ -17,6 +15,7 @@ from whileback.gradient import rules as _registered  # noqa: F401
 from whileback.gradient.activity import dependents, reaching
 from whileback.gradient.backward import Cotangents, GradientBuilder, backward
 from whileback.gradient.coverage import check_coverage
+from whileback.gradient.derivation import derivation
 from whileback.gradient.gradient_nodes import expand_gradients
 from whileback.gradient.memory.marking import ImplicitLoops
 from whileback.gradient.memory.rewrite import LoopOptions, prepare_loops
@@ -39,7 +38,6 @@ __all__ = [
     "NAMES_KEY",
     "Quantized",
     "Transform",
-    "collector_paused",
     "gradient",
     "gradient_or_vjp",
     "names",
@@ -52,22 +50,7 @@ NAMES_KEY = "whileback.names"
 Quantized = Literal["straight-through"] | None
 
 
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Keep Python's garbage collector away from the many objects of graphs, which stay anyway.
-
-    It looks at all of them again and again: a third of the time at 50 000 nodes.
-    """
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
-
-
-@collector_paused()
+@derivation
 def gradient(
     model: ir.Model,
     of: str | Sequence[str],
@@ -102,7 +85,7 @@ def gradient(
     return work.run(work.ones())
 
 
-@collector_paused()
+@derivation
 def vjp(
     model: ir.Model,
     of: str | Sequence[str],
@@ -125,7 +108,7 @@ def vjp(
     return work.run(work.add_seeds())
 
 
-@collector_paused()
+@derivation
 def gradient_or_vjp(
     model: ir.Model,
     of: str | Sequence[str],

@@ -103,13 +103,11 @@ def only_of(
 
 
 def prefer(actual: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
-    """Return the shape outside the loop, unless its rank contradicts the declared one."""
+    """Return the shape outside the loop, with sizes that only the declared one tells."""
     if actual is None:
         return declared
-    if declared is None:
+    if declared is None or len(actual) != len(declared):
         return actual
-    if len(actual) != len(declared):
-        return declared
     pairs = zip(actual, declared, strict=True)
     return ir.Shape([m if isinstance(m, int) or not isinstance(n, int) else n for m, n in pairs])
 

@@ -101,7 +101,7 @@ def _with_graph(model: ir.Model, graph: ir.Graph) -> ir.Model:
 
 def _settle(graph: ir.Graph, constants: Sequence[ir.Value], target: int) -> None:
     """Lift, name, sort and infer what is new in the graph."""
-    check_operators(graph)
+    check_operators(graph, assumed=target)
     early = lift_graph(graph, target, LIFTS)
     _complete(graph, [*constants, *early.constants])
     late = lift_graph(graph, target, TYPED_LIFTS)

@@ -234,7 +234,7 @@ def attribute_text(attribute: ir.Attr) -> str:
     value = attribute.value
     if attribute.type == ir.AttributeType.TENSOR:
         return tensor_text(attribute.as_tensor())
-    if attribute.name == "to" and attribute.type == ir.AttributeType.INT:
+    if attribute.name == "to" and value in list(ir.DataType):
         return ir.DataType(value).name
     if isinstance(value, list | tuple) and len(value) > _SHORT:
         return f"[{', '.join(map(_scalar, value[:3]))}, … {len(value)} values]"

@@ -163,23 +163,22 @@ def _counts(node: ir.Node, form: _Form) -> str | None:
 
 def _bodies(node: ir.Node, opset: int) -> str | None:
     """Hold the inputs and outputs of bodies against those of their node."""
-    takes, returns = len([value for value in node.inputs if value is not None]), len(node.outputs)
-    if node.op_type == "If":
-        takes = 0
-    elif node.op_type == "Loop":
-        takes, returns = 2 + len([v for v in node.inputs[2:] if v is not None]), returns + 1
-    elif node.op_type == "Scan" and opset < 9:  # which takes lengths as well, and is not read
+    bodies = [a for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
+    if not bodies or (node.op_type == "Scan" and opset < 9):  # which is not read
         return None
-    for attribute in node.attributes.values():
-        if attribute.type != ir.AttributeType.GRAPH:
-            continue
-        graph = attribute.as_graph()
+    of_trips = 2 if node.op_type == "Loop" else 0  # the number of the trip, and the condition
+    given = () if node.op_type == "If" else node.inputs[of_trips:]
+    if None in given:
+        return "leaves out an input, and all that its body takes must be there"
+    takes, returns = of_trips + len(given), of_trips // 2 + len(node.outputs)
+    for body in bodies:
+        graph = body.as_graph()
         for said, found, right in (
             ("inputs", len(graph.inputs), takes),
             ("outputs", len(graph.outputs), returns),
         ):
             if found != right:
-                return f"has a graph '{attribute.name}' of {found} {said}, and {right} are needed"
+                return f"has a graph '{body.name}' of {found} {said}, and {right} are needed"
     return None
 
 

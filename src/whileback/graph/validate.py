@@ -37,17 +37,17 @@ def check_inputs(graph: ir.Graph) -> None:
             )
 
 
-def check_operators(graph: ir.Graph, opset: int | None = None) -> None:
+def check_operators(graph: ir.Graph, opset: int | None = None, assumed: int | None = None) -> None:
     """Check that the nodes of the default domain have the form that ONNX defines for them.
 
     With an `opset`, the one that all nodes have, types of values are checked as well; without,
-    each node is held against its own opset (`node.version`).
+    each node is held against its own opset (`node.version`), or the `assumed` one.
 
     Raises: GraphError for an unknown operator, a wrong number of inputs, a wrong attribute or a
     wrong type.
     """
     for node in walk(graph):
-        version = opset or node.version
+        version = opset or node.version or assumed
         if node.domain or version is None:
             continue
         wrong = problem(node, version, types=opset is not None, early=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from whileback.gradient.transform import collector_paused
+from whileback.gradient.derivation import derivation
 from whileback.graph.builder import Builder
 from whileback.graph.cleanup import clean, prune
 from whileback.graph.dims import given_symbols
@@ -53,7 +53,7 @@ class Embedded:
     seed: str | None
 
 
-@collector_paused()
+@derivation
 def embedded(
     model: ir.Model,
     trainable: str | Sequence[str] | None = None,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from whileback.gradient.derivation import derivation
 from whileback.gradient.memory.strategies import Memory
-from whileback.gradient.transform import Quantized, collector_paused
+from whileback.gradient.transform import Quantized
 from whileback.signatures import require_types
 from whileback.training.differentiated import differentiated
 from whileback.training.flat import flatten
@@ -18,7 +19,7 @@ from whileback.training.statistics import Statistics
 __all__ = ["gradients"]
 
 
-@collector_paused()
+@derivation
 def gradients(
     model: ir.Model,
     loss: str | Loss | Sequence[str | Loss],

@@ -15,6 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError
+from whileback.gradient.rules.inputs import optional
 from whileback.graph.builder import Builder
 from whileback.graph.copying import clone
 from whileback.graph.moving import taken_out
@@ -182,7 +183,7 @@ def _sites(graph: ir.Graph) -> dict[ir.Value, list[_Site]]:
     found: dict[ir.Value, list[_Site]] = {}
     for node in walk(graph):
         for index in _POSITIONS.get(node.op_type, ()) if is_standard(node, *_EMIT) else ():
-            weight, turned = _behind(node.inputs[index])
+            weight, turned = _behind(optional(node, index))
             tensor = None if weight is None else _tensor(weight)
             if weight is not None and tensor is not None and _fits(node, tensor):
                 opset = graph.opset_imports.get("", OPSET)

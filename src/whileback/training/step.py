@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from whileback.gradient.derivation import derivation
 from whileback.gradient.memory.strategies import Memory
-from whileback.gradient.transform import Quantized, collector_paused
+from whileback.gradient.transform import Quantized
 from whileback.signatures import require_types
 from whileback.training.accumulation import accumulated, check_calls
 from whileback.training.average import check_average
@@ -29,7 +30,7 @@ __all__ = ["step"]
 _LOOKED_AT = ("model", "loss", "optimizer", "groups", "precision", "accumulate", "dropout")
 
 
-@collector_paused()
+@derivation
 def step(
     model: ir.Model,
     loss: str | Loss | Sequence[str | Loss],
