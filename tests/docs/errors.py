@@ -50,7 +50,9 @@ def write(name: str, content: bytes = b"") -> str:
 
 
 def without(module: str, call: Callable[[], Any]) -> Any:
+    """Call as if a package was missing, also where the engine that needs it has been imported."""
     with patch.dict(sys.modules, {module: None}):
+        sys.modules.pop("whileback.engines.xla", None)
         return call()
 
 
