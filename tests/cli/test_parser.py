@@ -76,6 +76,14 @@ def test_missing_arguments(command: Command) -> None:
     )
 
 
+def test_a_model_behind_words_that_take_it(command: Command) -> None:
+    result = command("gradient", "--of", "y", "--wrt", "x", "m.onnx", "-o", "g.onnx")
+    assert result.err.splitlines()[-1] == (
+        "error: the following arguments are required: MODEL, before --of and --wrt, which take all "
+        "words that follow them"
+    )
+
+
 def test_inputs_are_not_called_required(command: Command) -> None:
     assert command("run").err == (
         "usage: whileback run [-h] [--init FILE [FILE ...]]\n"

@@ -106,6 +106,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message as all other errors are printed."""
+        if message.endswith("required: MODEL") and "--wrt" in self._option_string_actions:
+            message += ", before --of and --wrt, which take all words that follow them"
         self.print_usage(sys.stderr)
         self.exit(2, f"error: {message}\n")
 

@@ -101,7 +101,12 @@ class Difference:
         if self.is_empty:
             lines.append("no difference")
         if self.renamed:
-            lines.append(f"{self.renamed} values inside have other names, which changes nothing")
+            what = (
+                "value inside has another name"
+                if self.renamed == 1
+                else "values inside have other names"
+            )
+            lines.append(f"{self.renamed} {what}, which changes nothing")
         return "\n".join(lines)
 
     def __str__(self) -> str:

@@ -162,7 +162,7 @@ def node_lines(
         for inner in graphs_of(attribute):
             title = f"  {attribute.name}{_signature(inner)}"
             if depth == 0:
-                yield f"{title}  # {len(inner)} nodes"
+                yield f"{title}  # {len(inner)} node{'s' if len(inner) != 1 else ''}"
                 continue
             yield title
             for line in (*_initializers(inner), *_nodes(inner, named, inside)):
