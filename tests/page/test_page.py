@@ -86,6 +86,8 @@ def test_types_and_tapes_are_told(page: Page, show: Show, decay: str) -> None:
     expect(tape).to_contain_text("A trip keeps 4 B:")
     expect(tape).to_contain_text("v FLOAT[] 4 B")
     expect(tape).to_contain_text("carried into the trip")
+    scan = page.locator(".box.open", has=page.get_by_role("button", name="Fold Scan")).last
+    expect(scan.locator("> .line.across")).to_have_text("reads v/tape")
 
 
 def test_bodies_fold_and_unfold(page: Page, show: Show, decay: str) -> None:

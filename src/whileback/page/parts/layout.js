@@ -4,7 +4,7 @@
 /** @typedef {{from: number, to: number, values: number[], points: [number, number][]}} Edge */
 /**
  * @typedef {{kind: 'node' | 'section' | 'input' | 'output', key: string, face: Face, x: number, y: number,
- *   width: number, height: number, item?: Item, values?: number[], inner?: Inner}} Box
+ *   width: number, height: number, item?: Item, values?: number[], contents?: Content[], inner?: Inner}} Box
  */
 /**
  * @typedef {{name: string, x: number, y: number, width: number, height: number, boxes: Box[], edges: Edge[]}} Lane
@@ -95,6 +95,7 @@ class Layout {
     const boxes = await Promise.all(items.map((item) => this.box(item)));
     const wires = new Wires(this.model, name, boxes);
     wires.connect(ends, first);
+    for (const box of boxes) if (box.contents) unfold(this.model, box, box.contents);
     const edges = [...wires.edges.values()];
     const all = wires.boxes;
     if (!all.length)
@@ -122,8 +123,8 @@ class Layout {
     /** @type {Box} */
     const box = { kind, key, face, item, x: 0, y: 0, width: face.width, height: face.height };
     if (!this.open.has(key)) return box;
-    const contents = isNode ? await this.bodies(item) : [await this.section(item)];
-    return unfold(box, contents, isNode ? this.model.nodes[item].tape : undefined);
+    box.contents = isNode ? await this.bodies(item) : [await this.section(item)];
+    return box;
   }
 
   /** @param {number} number */
@@ -218,8 +219,12 @@ class Wires {
 
   /** Tell on a card what it reads without an edge. @param {Box} box @param {number[]} values */
   tell(box, values) {
-    if (box.kind !== 'node' || box.inner) return;
-    box.face = withReads(this.model, box.face, values, this.model.isFoldable(box.key) ? 26 : 0);
+    if (typeof box.item !== 'number') return;
+    // What only the bodies read is seen there once they are unfolded.
+    const inputs = this.model.nodes[box.item].inputs ?? [];
+    const told = box.contents ? values.filter((value) => inputs.includes(value)) : values;
+    if (!told.length) return;
+    box.face = withReads(this.model, box.face, told, this.model.isFoldable(box.key) ? 26 : 0);
     Object.assign(box, { width: box.face.width, height: box.face.height });
   }
 
@@ -301,11 +306,10 @@ function beside(title, lanes) {
 
 /**
  * Give a box room for what it holds.
- * @param {Box} box
- * @param {Content[]} contents
- * @param {Tape} [tape]
+ * @param {Model} model @param {Box} box @param {Content[]} contents
  */
-function unfold(box, contents, tape) {
+function unfold(model, box, contents) {
+  const tape = typeof box.item === 'number' ? model.nodes[box.item].tape : undefined;
   const top = CARD.head + CARD.end + box.face.lines.length * CARD.line;
   let x = SPACE.side;
   for (const content of contents) {
@@ -326,5 +330,4 @@ function unfold(box, contents, tape) {
   });
   box.height = y + (tape ? CARD.end : 0);
   box.inner = { contents, rows, strategy, foot };
-  return box;
 }
