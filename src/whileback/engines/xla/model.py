@@ -228,7 +228,7 @@ def _failed(name: str, reason: str) -> str:
         remedy = " Give it smaller arrays; a gradient keeps less with memory='checkpoint'."
     if "has been deleted" in reason:
         remedy = " A function that donates it, or a step that carries it, has it now: pass a copy."
-    return f"XLA failed to run model {name!r}: {reason.splitlines()[0].rstrip('.')}.{remedy}"
+    return f"XLA failed to run model {name!r}: {reason.partition(chr(10))[0].rstrip('.')}.{remedy}"
 
 
 def _operator(node: ir.Node) -> str:
