@@ -13,7 +13,6 @@ from whileback.comparing.compare import compare
 from whileback.comparing.difference import Difference
 from whileback.engines.arguments import Port, bind
 from whileback.errors import ArgumentError
-from whileback.page.inference import typed
 from whileback.page.merging import merge
 from whileback.page.reading import read
 from whileback.page.writing import write
@@ -167,10 +166,10 @@ def to_html(
     >>> page[:15], "y_grad" in page
     ('<!doctype html>', False)
     """
-    own = typed(opened(model, base_dir))
+    own = opened(model, base_dir)
     if before is None:
         return write(read(own).document())
-    other = typed(opened(before, base_dir))
+    other = opened(before, base_dir)
     found = compare(other, own)
     reading = read(own)
     merge(read(other), reading, found.nodes, found.values, found.details)

@@ -75,3 +75,13 @@ def test_what_was_removed_reads_what_is_there_and_makes_what_is_not() -> None:
     assert gone.inputs == there.outputs
     made = [n for node in document.nodes for n in node.outputs]
     assert len(made) == len(set(made)) == 3
+
+
+def test_inferred_types_are_no_change() -> None:
+    plain = parse("(float[?] x) => (float[?] y) { h = Exp(x) y = Neg(h) }")
+    typed = parse("(float[?] x) => (float[?] y) { g = Exp(x) y = Neg(g) }")
+    typed.graph[0].outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
+    typed.graph[0].outputs[0].shape = ir.Shape([None])
+    document = merged(plain, typed)
+    assert not marks(document)
+    assert all(value.type.startswith("FLOAT") for value in document.values)

@@ -14,7 +14,6 @@ from tests.judge import parse
 
 from whileback import gradient, training
 from whileback.page.document import Document, Section, Value, to_data
-from whileback.page.inference import typed
 from whileback.page.reading import read as read_model
 from whileback.page.sections import FLAT, split
 
@@ -31,9 +30,7 @@ def read(model: ir.Model) -> Document:
 
 
 def test_values_nodes_and_graphs() -> None:
-    document = read(
-        typed(parse("(float[N] x) => (float[N] y) { h = Elu <alpha = 0.5> (x) y = Neg(h) }"))
-    )
+    document = read(parse("(float[N] x) => (float[N] y) { h = Elu <alpha = 0.5> (x) y = Neg(h) }"))
     assert document.values == tuple(Value(name, "FLOAT[N]") for name in "xhy")
     elu, neg = document.nodes
     assert (elu.operator, elu.inputs, elu.outputs) == ("Elu", (0,), (1,))
@@ -179,4 +176,4 @@ def test_the_gradient_has_the_sections_of_the_model() -> None:
 def test_what_is_not_valid_is_shown(body: str) -> None:
     text = f'<ir_version: 10, opset_import: ["" : 21]> f (float[2] x) => (float[2] y) {body}'
     model = ir.from_proto(onnx.parser.parse_model(text))
-    assert [node.operator for node in read(typed(model)).nodes] == [model.graph[0].op_type]
+    assert [node.operator for node in read(model).nodes] == [model.graph[0].op_type]

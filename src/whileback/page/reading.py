@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -14,6 +14,7 @@ from whileback.graph.shapes import describe
 from whileback.graph.tape import tape_of
 from whileback.graph.tensors import constant_tensor
 from whileback.page.document import Document, Graph, Lane, Node, Value
+from whileback.page.inference import typed
 from whileback.page.lanes import arrange, runs_upward
 
 __all__ = ["Draft", "Reading", "read"]
@@ -75,9 +76,11 @@ def read(model: ir.Model) -> Reading:
     """Read what a page shows of a model.
 
     External data is not read, and of weights that are no small constants nothing but what they are
-    like.
+    like. Types that the model does not tell are inferred.
     """
-    return _Reader(model).read()
+    reading, copy = _Reader(model).read(), typed(model)
+    # The parts of the copy have the numbers of the model's.
+    return reading if copy is model else replace(reading, values=_Reader(copy).read().values)
 
 
 class _Reader:
