@@ -16,6 +16,7 @@ import onnx_ir as ir
 from whileback.errors import ArgumentError, nearest
 from whileback.graph.builder import Builder
 from whileback.signatures import require_types
+from whileback.training.class_weights import check_class_weights, class_weights_of
 from whileback.training.named import from_table
 from whileback.training.predictions import Reads
 
@@ -111,10 +112,10 @@ def cross_entropy(
             "number between them."
         )
     _check(reduction, "mean", "sum")
-    _check_class_weights(class_weights)
+    check_class_weights(class_weights)
 
     def compute(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
-        weights = _class_weights(op, class_weights, X)
+        weights = class_weights_of(op, class_weights, X)
         Y = _from_0(op, Y, ignore_index)
         options = {"ignore_index": ignore_index, "reduction": reduction}
         if not label_smoothing:
@@ -174,10 +175,10 @@ def nll(
     """
     require_types(nll, locals(), but=("class_weights",))
     _check(reduction, "mean", "sum")
-    _check_class_weights(class_weights)
+    check_class_weights(class_weights)
 
     def compute(op: Builder, X: ir.Value, Y: ir.Value) -> ir.Value:
-        weights = _class_weights(op, class_weights, X)
+        weights = class_weights_of(op, class_weights, X)
         Y = _from_0(op, Y, ignore_index)
         return op.NegativeLogLikelihoodLoss(
             X, Y, weights, ignore_index=ignore_index, reduction=reduction
@@ -335,31 +336,6 @@ def _reduced(each: Compute, reduction: Reduction) -> Compute:
 def _reduce(op: Builder, each: ir.Value, reduction: str) -> ir.Value:
     reduce = op.ReduceMean if reduction == "mean" else op.ReduceSum
     return reduce(each, keepdims=0)
-
-
-def _class_weights(op: Builder, weights: Sequence[float] | None, like: ir.Value) -> ir.Value | None:
-    """Return a constant [C]. Raises: ArgumentError if C is known, and there are not as many."""
-    if weights is None:
-        return None
-    classes = None if like.shape is None else like.shape[1]
-    if isinstance(classes, int) and classes != len(weights):
-        raise ArgumentError(
-            f"class_weights={list(weights)!r} has {len(weights)} numbers, but {like.name!r} has "
-            f"{classes} classes. Give one for each."
-        )
-    return op.constant(np.asarray(weights), like.dtype)
-
-
-def _check_class_weights(weights: Sequence[float] | None) -> None:
-    if weights is None:
-        return
-    found = np.asarray(weights)
-    numbers = found.ndim == 1 and found.dtype.kind in "fiu"
-    if not numbers or not np.all(np.isfinite(found) & (found >= 0)):
-        raise ArgumentError(
-            f"class_weights={weights!r} is no list of numbers from 0, one for each class, such as "
-            "[1, 2.5]. Give one."
-        )
 
 
 def _from_0(op: Builder, Y: ir.Value, ignore_index: int | None) -> ir.Value:
