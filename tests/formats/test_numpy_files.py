@@ -66,3 +66,11 @@ def test_arrays_that_the_file_has_no_room_for(compression: int, tmp_path: Path) 
     for read in (npy(tmp_path / "a.npy"), npz(tmp_path / "a.npz")["a"]):
         with pytest.raises(FormatError, match=r"is damaged, or truncated: its size is not that of"):
             read()
+
+
+def test_a_header_that_is_no_description(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.ones(3))
+    path.write_bytes(path.read_bytes().replace(b"False", b"Falsy"))
+    with pytest.raises(FormatError, match=r"\(malformed node or string[^<>]*\); write"):
+        npy(path)()

@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto
 from tests.formats.weights import MODEL, names, weight, write
 
+import whileback
 from whileback.errors import (
     FormatError,
     GraphError,
@@ -398,3 +399,21 @@ def test_tensors_that_hold_something_else(
     with pytest.raises(FormatError) as error:
         load(path)
     assert str(error.value) == f"'{path}': initializer 'w' of graph 'g': {problem}"
+
+
+def test_a_graph_that_only_a_function_knows(tmp_path: Path) -> None:
+    """An attribute may name one of a function; in the main graph it names nothing."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (bool c, float x) => (float y) '
+        "{ y = If(c) <then_branch = t () => (float v) { v = Sin(x) }, "
+        "else_branch = e () => (float w) { w = Cos(x) }> }"
+    )
+    branch = model.graph.node[0].attribute[0]
+    branch.ref_attr_name = "branch"
+    branch.ClearField("g")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    found = load(path)
+    assert "then_branch=@branch" in whileback.show(found)
+    with pytest.raises(GraphError, match="has no attribute 'then_branch', which the operator"):
+        whileback.vjp(found, "y", "x")

@@ -191,3 +191,31 @@ def test_operators_of_an_opset_that_is_not_imported() -> None:
 def test_carried_values_that_are_left_out() -> None:
     with pytest.raises(GraphError, match="leaves out an input, and all that its body takes must"):
         normalize(parse(LOOP.replace("Loop(n, , x)", "Loop(n, , , x)")))
+
+
+@pytest.mark.parametrize(
+    "said, problem",
+    [
+        ("num_scan_inputs = 3", "has 2 inputs, of which 3 cannot be stacks"),
+        ("num_scan_inputs = -1", "has 2 inputs, of which -1 cannot be stacks"),
+        ("num_scan_inputs = 0", "has 2 inputs, of which 0 cannot be stacks"),
+        (
+            "num_scan_inputs = 1, scan_input_axes = [0, 0]",
+            "has 2 numbers in 'scan_input_axes', and 1 are needed",
+        ),
+        (
+            "num_scan_inputs = 1, scan_output_directions = [1]",
+            "has 1 numbers in 'scan_output_directions', and 0 are needed",
+        ),
+    ],
+)
+def test_scans_of_other_stacks_than_they_have(said: str, problem: str) -> None:
+    with pytest.raises(GraphError) as error:
+        normalize(parse(SCAN.replace("num_scan_inputs = 1", said)))
+    assert str(error.value) == f"Node 'y' (ai.onnx@21::Scan) {problem}. Correct the model."
+
+
+def test_a_constant_without_a_name() -> None:
+    model = parse("(float x) => (float y) { c = Constant<value_float = 1.0>() y = Sin(x) }")
+    model.graph[0].outputs[0].name = ""
+    assert [node.op_type for node in normalize(model).graph] == ["Sin"]

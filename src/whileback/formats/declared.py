@@ -28,10 +28,15 @@ def forget_impossible(model: ir.Model) -> None:
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
-    graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    for graph in graphs:
+    pending: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for graph in pending:
         yield from graph.inputs
-        for node in graph.all_nodes():
+        for node in graph:
             yield from node.outputs
-        for inner in graph.subgraphs():
-            yield from inner.inputs
+            for attribute in node.attributes.values():
+                if attribute.is_ref():
+                    continue
+                if attribute.type == ir.AttributeType.GRAPH:
+                    pending.append(attribute.as_graph())
+                elif attribute.type == ir.AttributeType.GRAPHS:
+                    pending += attribute.as_graphs()

@@ -123,7 +123,9 @@ def _errors(path: Path, kind: str, writer: str) -> Iterator[None]:
         try:
             yield
         except _DAMAGES as error:
+            # Of what a header spells, NumPy's message shows Python's own objects.
+            reason = str(error).partition(": <ast.")[0].rstrip(".")
             raise FormatError(
                 f"holds no arrays in NumPy's {kind} format, which {writer} writes, or is damaged "
-                f"({str(error).rstrip('.')}); write it again"
+                f"({reason}); write it again"
             ) from error

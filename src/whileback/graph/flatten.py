@@ -188,6 +188,8 @@ class _Copier:
             tensor = constant_tensor(node, scope.attributes)
             if node.op_identifier() in self.functions:
                 copies += self.call(node, self.functions[node.op_identifier()], scope)
+            elif tensor is not None and not node.outputs[0].name:
+                continue  # Nothing can read it.
             elif tensor is not None:
                 self._constant(node.outputs[0], tensor, scope)
             else:

@@ -56,6 +56,7 @@ def problem(node: ir.Node, opset: int, types: bool = True, early: bool = False) 
         _attributes(node, form)
         or _counts(node, form)
         or _bodies(node, opset)
+        or _ways(node)
         or (_types(node, form) if types else None)
     )
 
@@ -179,6 +180,22 @@ def _bodies(node: ir.Node, opset: int) -> str | None:
         ):
             if found != right:
                 return f"has a graph '{body.name}' of {found} {said}, and {right} are needed"
+    return None
+
+
+def _ways(node: ir.Node) -> str | None:
+    """Hold what a `Scan` says of its stacks against how many it has."""
+    if node.op_type != "Scan":
+        return None
+    reads = node.attributes.get_int("num_scan_inputs", 0)
+    carried = len(node.inputs) - reads
+    if not 0 <= reads <= len(node.inputs) or carried > len(node.outputs):
+        return f"has {len(node.inputs)} inputs, of which {reads} cannot be stacks"
+    for side, count in (("input", reads), ("output", len(node.outputs) - carried)):
+        for what in ("axes", "directions"):
+            given = node.attributes.get_ints(f"scan_{side}_{what}", [])
+            if len(given) not in (0, count):
+                return f"has {len(given)} numbers in 'scan_{side}_{what}', and {count} are needed"
     return None
 
 

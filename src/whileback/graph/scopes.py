@@ -37,6 +37,8 @@ def subgraphs(node: ir.Node) -> list[ir.Graph]:
     if not node.attributes:  # as most nodes, each of which is asked again and again
         return graphs
     for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
         if attribute.type == ir.AttributeType.GRAPH:
             graphs.append(attribute.as_graph())
         elif attribute.type == ir.AttributeType.GRAPHS:
