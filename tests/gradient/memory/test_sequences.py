@@ -99,3 +99,29 @@ def test_loops_in_the_body_that_nobody_reads(inner: str) -> None:
       y = ReduceSum<keepdims = 0>(all, axis)
     }""".replace("UNREAD", loops[inner])
     assert_gradient(model, ["y"], ["w"], {"m": 3})
+
+
+@pytest.mark.parametrize(
+    "read", ["SequenceAt(q, zero)", "SequenceAt(q, last)", "SequenceAt(q, i)"], ids=str
+)
+def test_what_is_read_is_what_another_value_becomes(read: str) -> None:
+    """The node that reads it is replaced, and with it what the body returns."""
+    model = """(float[2] w, float[2] v, int64 m) => (float[2] y, float[2] z) {
+      zero = Constant<value = int64 {0}>()
+      last = Constant<value = int64 {-1}>()
+      axis = Constant<value = int64[1] {0}>()
+      first = SequenceConstruct(w)
+      rows, z, stack = Loop(m, , first, v)
+        <body = b (int64 i, bool c, seq(float[2]) q, float[2] p)
+          => (bool go, seq(float[2]) r, float[2] a, float[2] e) {
+          a = READ
+          s = Mul(a, p)
+          e = Sin(s)
+          r = SequenceInsert(q, e)
+          go = Identity(c)
+        }>
+      all = ConcatFromSequence<axis = 0, new_axis = 1>(rows)
+      both = Concat<axis = 0>(all, stack)
+      y = ReduceSum<keepdims = 0>(both, axis)
+    }""".replace("READ", read)
+    assert_gradient(model, ["y", "z"], ["w", "v"], {"m": 3}, second_order=True)

@@ -104,6 +104,7 @@ def _rewrite(op: Builder, view: LoopView, found: Source, reads: Sequence[_Read])
     body = op.within(view.body)
     after = body.own([found.row(body), *rows[:-1]]) if rows else []
     carry_names = [op.names.fresh(f"{row.name}/last") for row in rows]
+    view = loop_view(view.node)  # a read may be what another carried value becomes
     (result, *_), more = extend_loop(view, More(list(zip(starts, rows, after, strict=True))))
     for value, row, name in zip(more, rows, carry_names, strict=True):
         value.name, value.type, value.shape = name, row.type, row.shape

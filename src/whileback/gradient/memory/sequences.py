@@ -107,6 +107,7 @@ def _rewrite(op: Builder, view: LoopView, found: _Changing) -> ir.Node:
     rows = ir.Value(name=op.names.fresh(f"{carry.input.name}/rows"), type=start.type)
     rows.shape = ir.Shape([op.shapes.new_dim(), *found.dims])
     (after,) = op.within(view.body).own([_replaced(op, view, found, rows)])
+    view = loop_view(view.node)  # what read the sequence may be what another value becomes
     (result, *_), (last, *_) = extend_loop(view, More([(start, rows, after)]))
     last.name, last.type = op.names.fresh(f"{rows.name}/last"), rows.type
     last.shape = ir.Shape([op.shapes.new_dim(), *found.dims])
