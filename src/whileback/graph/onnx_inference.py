@@ -19,7 +19,7 @@ FEW_ELEMENTS = 64
 def shape_problem(node: ir.Node, opset: int) -> str | None:
     """Return what is wrong with the shapes that a node of the default domain reads, or None.
 
-    Nothing is said of nodes with graphs inside them.
+    Nothing is said of nodes with graphs inside them, nor of those that read values without a type.
     """
     if subgraphs(node):
         return None
@@ -27,11 +27,13 @@ def shape_problem(node: ir.Node, opset: int) -> str | None:
     proto = ir.serde.serialize_node(node)
     proto.input[:] = [f"input{k}" if value else "" for k, value in enumerate(node.inputs)]
     types = {name: ir.serde.serialize_value(value).type for name, value in values.items()}
+    if not all(kind.WhichOneof("value") for kind in types.values()):
+        return None
     try:
         infer_node_outputs(
             onnx.defs.get_schema(node.op_type, opset, ""),
             proto,
-            {name: kind for name, kind in types.items() if kind.WhichOneof("value")},
+            types,
             dict(_constants(values)),
             opset_imports=[onnx.helper.make_opsetid("", opset)],
         )
