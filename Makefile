@@ -22,9 +22,10 @@ demo: setup
 	$(BIN)/python examples/silero_vad.py
 	$(BIN)/python examples/newton.py
 
-web-demo: web/node_modules/ready setup
-	$(BIN)/python web/build.py build/web
-	$(BIN)/python web/serve.py build/web $(PORT)
+# The page stands in the documentation, to which it links.
+web-demo: web/node_modules/ready docs
+	$(BIN)/python web/build.py build/site/demo ../
+	$(BIN)/python web/serve.py build/site $(PORT) demo/
 
 # What the pages and programs in JavaScript need; tests of these are skipped without it.
 javascript: web/node_modules/ready examples/training/node_modules/ready

@@ -1,8 +1,8 @@
 """Puts the page together: its files, ONNX Runtime's, and the models, in one folder for any server.
 
-    python web/build.py FOLDER [DOCUMENTATION]
+    python web/build.py FOLDER DOCUMENTATION
 
-DOCUMENTATION is the address that the page links to, by default the project's.
+DOCUMENTATION is the address of the documentation, as the page links to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 
 import models
 
-PROJECT = "https://pypi.org/project/whileback/"
 HERE = Path(__file__).parent
 PAGE = ["style.css", *sorted(each.name for each in HERE.glob("*.js"))]
 SHARED = HERE.parent / "examples" / "training"
@@ -41,4 +40,4 @@ def build(folder: Path, documentation: str) -> None:
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), *sys.argv[2:] or [PROJECT])
+    build(Path(sys.argv[1]), sys.argv[2])

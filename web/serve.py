@@ -1,4 +1,9 @@
-"""Serves a folder to browsers of this machine, until Ctrl-C: `python web/serve.py FOLDER PORT`."""
+"""Serves a folder to browsers of this machine, until Ctrl-C.
+
+    python web/serve.py FOLDER PORT [PAGE]
+
+PAGE is where in the folder the address leads that is printed.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +31,12 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
         sys.exit(f"port {port} cannot be had: {error.strerror}; take another, say PORT={port + 1}")
 
 
-def main(folder: str, port: str) -> None:
+def main(folder: str, port: str, page: str = "") -> None:
     """Serve until Ctrl-C."""
     if not port.isdecimal():
         sys.exit(f"'{port}' is no port: take a number, say PORT=8000")
     with server(Path(folder), int(port)) as pages:
-        print(f"http://127.0.0.1:{pages.server_port}/ (Ctrl-C ends it)", flush=True)
+        print(f"http://127.0.0.1:{pages.server_port}/{page} (Ctrl-C ends it)", flush=True)
         try:
             pages.serve_forever()
         except KeyboardInterrupt:

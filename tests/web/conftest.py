@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         say = pytest.fail if os.environ.get("CI") else pytest.skip
         say("no ONNX Runtime Web: make javascript gets it, with npm")
     folder = tmp_path_factory.mktemp("served") / "some" / "where"
-    command = [sys.executable, WEB / "build.py", folder]
+    command = [sys.executable, WEB / "build.py", folder, "../"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     return folder

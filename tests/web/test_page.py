@@ -220,7 +220,7 @@ def test_ports_that_cannot_be_had_and_packages_that_are_missing(tmp_path: Path) 
     for name in ("build.py", "models.py"):
         shutil.copyfile(WEB / name, tmp_path / name)
     runtime = tmp_path / "node_modules" / "onnxruntime-web" / "dist"
-    assert error_of(tmp_path / "build.py", tmp_path / "built") == (
+    assert error_of(tmp_path / "build.py", tmp_path / "built", "../") == (
         f"'{runtime}' is missing: run npm ci --ignore-scripts in '{tmp_path}'\n"
     )
 
