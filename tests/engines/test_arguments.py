@@ -129,6 +129,15 @@ def test_rank_and_known_sizes():
     )
 
 
+def test_sizes_that_nobody_named_have_no_name_in_messages():
+    inputs = {"x": value("x", ir.DataType.FLOAT, ["_d0", "B_d1", 4])}
+    with pytest.raises(ArgumentError, match=r"needs more inputs: 'x' FLOAT\[\?,B_d1,4\]\."):
+        bind("m", inputs, (), {}, {})
+    assert message(ir.DataType.FLOAT, ["_d0", "_d12"], np.ones(3, np.float32)) == (
+        "Input 'x' is FLOAT[?,?], but got an array of float32 with shape (3,). It must have rank 2."
+    )
+
+
 def test_names():
     inputs = {
         "loss": value("loss", ir.DataType.FLOAT, ["B", 4]),

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, nearest
-from whileback.graph.shapes import describe
+from whileback.graph.shapes import declared
 
 __all__ = ["Binder", "Port", "Types", "bind"]
 
@@ -50,7 +50,7 @@ class Port:
         known = value.dtype is not None
         return cls(
             name=str(value.name),
-            text=describe(value),
+            text=declared(value),
             kind="sequence" if isinstance(inner, ir.SequenceType) else "tensor",
             is_optional=is_optional,
             dtype=np.dtype(value.dtype.numpy()) if value.dtype is not None else None,

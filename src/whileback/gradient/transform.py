@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -31,7 +30,7 @@ from whileback.graph.optionals import unwrap_optionals
 from whileback.graph.origin import is_new
 from whileback.graph.printing import dump
 from whileback.graph.scopes import is_standard, walk
-from whileback.graph.shapes import Shapes, describe, forget_symbolic_data, static_shape
+from whileback.graph.shapes import Shapes, declared, forget_symbolic_data, static_shape
 from whileback.graph.versions import LAST_WITHOUT_OUTPUT_DTYPE, OPSET, fits, limit_versions
 
 __all__ = [
@@ -78,7 +77,7 @@ def gradient(
     for value in work.targets:
         if reduce is None and not _is_single(value):
             raise ArgumentError(
-                f"of= names '{value.name}', which is {_declared(value)}: gradient() needs one "
+                f"of= names '{value.name}', which is {declared(value)}: gradient() needs one "
                 'element. Say reduce="sum" (--reduce sum) to differentiate the sum of its '
                 "elements, or use vjp() and pass the cotangent."
             )
@@ -168,11 +167,6 @@ def names(model: ir.Model) -> Mapping[str, str]:
 
 def _dequantizes(graph: ir.Graph) -> bool:
     return any(is_standard(node, "DequantizeLinear") for node in walk(graph))
-
-
-def _declared(value: ir.Value) -> str:
-    """Return the type, without names that the inference has made up for unknown sizes."""
-    return re.sub(r"\b_d\d+\b", "?", describe(value))
 
 
 def _is_single(value: ir.Value) -> bool:
