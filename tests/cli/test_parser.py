@@ -42,6 +42,11 @@ def test_no_command(command: Command) -> None:
         ),
         (("show", "m.onnx", "--nod=y"), "unrecognized argument: --nod=y; did you mean '--node'?"),
         (("show", "m.onnx", "--colour"), "unrecognized argument: --colour"),
+        (
+            ("check", "m.onnx", "--of", "y", "--wrt", "x", "--reduce", "sum"),
+            "unrecognized argument: --reduce; values of any shape are taken here as they are: "
+            "leave it out",
+        ),
         (("diff", "a", "b", "--jsn"), "unrecognized argument: --jsn; did you mean '--json'?"),
     ],
 )

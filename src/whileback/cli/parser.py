@@ -102,6 +102,8 @@ class Parser(argparse.ArgumentParser):
         known = [option[2:] for option in self._option_string_actions if option[:2] == "--"]
         close = get_close_matches(word.partition("=")[0].strip("-"), known, n=1)
         hint = f"; did you mean '--{close[0]}'?" if word.startswith("-") and close else ""
+        if word.partition("=")[0] == "--reduce" and "--wrt" in self._option_string_actions:
+            hint = "; values of any shape are taken here as they are: leave it out"
         self.error(f"unrecognized argument: {word}{hint}")
 
     def error(self, message: str) -> NoReturn:
