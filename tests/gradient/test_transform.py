@@ -94,6 +94,11 @@ REFUSALS = [
         "of= names 'los', but the main graph of model 'model' has no such value; "
         "did you mean 'loss'?",
     ),
+    (
+        {"of": "probability", "wrt": ["x"]},
+        "of= names 'probability', but the main graph of model 'model' has no such value; "
+        "there are 5: 'loss', 'x', 'n', …",
+    ),
     ({"of": [], "wrt": ["x"]}, "of= is empty; name at least one value of the main graph."),
     ({"of": "loss", "wrt": ["x", "x"]}, "wrt= names 'x' more than once."),
     (

@@ -87,7 +87,9 @@ def _unknown(model: ir.Model, name: str, argument: str, known: Sequence[str]) ->
                     f"'{node.name}' ({node.op_type}): it has one value for each time that runs. "
                     "Make it an output of that node (a scan output of a loop) and name that."
                 )
+    # Hints begin with what is mostly meant, which is last among the definitions.
+    outputs = [str(value.name) for value in model.graph.outputs] if argument == "of" else []
     return (
         f"{argument}= names '{name}', but the main graph of model '{model.graph.name}' has no such "
-        f"value; {nearest(name, known)}"
+        f"value; {nearest(name, dict.fromkeys([*outputs, *known]))}"
     )
