@@ -56,7 +56,7 @@ def problem(node: ir.Node, opset: int, types: bool = True, early: bool = False) 
         _attributes(node, form)
         or _counts(node, form)
         or _bodies(node, opset)
-        or _ways(node)
+        or _ways(node, opset)
         or (_types(node, form) if types else None)
     )
 
@@ -183,9 +183,9 @@ def _bodies(node: ir.Node, opset: int) -> str | None:
     return None
 
 
-def _ways(node: ir.Node) -> str | None:
+def _ways(node: ir.Node, opset: int) -> str | None:
     """Hold what a `Scan` says of its stacks against how many it has."""
-    if node.op_type != "Scan":
+    if node.op_type != "Scan" or opset < 9:  # whose first input tells lengths
         return None
     reads = node.attributes.get_int("num_scan_inputs", 0)
     carried = len(node.inputs) - reads
