@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from whileback.errors import ArgumentError, nearest
-from whileback.graph.shapes import declared
+from whileback.graph.printing import declared
 
 __all__ = ["Binder", "Port", "Types", "bind"]
 

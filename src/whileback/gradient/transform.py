@@ -28,9 +28,9 @@ from whileback.graph.names import Names
 from whileback.graph.normalize import normalize
 from whileback.graph.optionals import unwrap_optionals
 from whileback.graph.origin import is_new
-from whileback.graph.printing import dump
+from whileback.graph.printing import declared, dump
 from whileback.graph.scopes import is_standard, walk
-from whileback.graph.shapes import Shapes, declared, forget_symbolic_data, static_shape
+from whileback.graph.shapes import Shapes, forget_symbolic_data, static_shape
 from whileback.graph.versions import LAST_WITHOUT_OUTPUT_DTYPE, OPSET, fits, limit_versions
 
 __all__ = [

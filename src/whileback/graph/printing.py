@@ -20,6 +20,7 @@ from whileback.graph.tensors import known_tensor
 
 __all__ = [
     "attribute_text",
+    "declared",
     "dump",
     "graphs_of",
     "node_lines",
@@ -35,6 +36,11 @@ __all__ = [
 _SHORT = 8
 # The smallest and the largest element of more elements than this take too long to find.
 _SEARCHED = 2**20
+
+
+def declared(value: ir.Value) -> str:
+    """Return the type as `describe` does, without names that inference made up for sizes."""
+    return re.sub(r"\b_d\d+\b", "?", describe(value))
 
 
 def to_text(model: ir.Model) -> str:

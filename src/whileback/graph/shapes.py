@@ -7,7 +7,6 @@ the shape of its initial value only if the body leaves that shape as it is.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 import onnx_ir as ir
@@ -73,7 +72,6 @@ __all__ = [
     "NARROW",
     "NARROW_FLOATS",
     "Shapes",
-    "declared",
     "describe",
     "forget_symbolic_data",
     "is_float",
@@ -127,11 +125,6 @@ def describe(value: ir.Value) -> str:
         return f"{name}[?]"
     dims = (str(d) if isinstance(d, int) else (d.value or "?") for d in value.shape)
     return f"{name}[{','.join(dims)}]"
-
-
-def declared(value: ir.Value) -> str:
-    """Return the type as `describe` does, without names that inference made up for sizes."""
-    return re.sub(r"\b_d\d+\b", "?", describe(value))
 
 
 def forget_symbolic_data(graph: ir.Graph) -> None:
