@@ -103,6 +103,22 @@ def test_a_function_is_unfolded_where_it_is_called() -> None:
     assert document.graphs[1].title == "own::twice"
 
 
+def test_a_body_that_a_function_is_given_is_an_attribute() -> None:
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 21, "own" : 1]>
+        f (float[2] x, bool c) => (float[2] y) { y = own.pick(x, c) }
+        <opset_import: ["" : 21], domain: "own"> pick (a, c) => (b) {
+            b = If(c) <then_branch = yes () => (float[2] p) { p = Neg(a) },
+                       else_branch = no () => (float[2] q) { q = Exp(a) }> }"""
+    )
+    (function,) = model.functions.values()
+    given = ir.RefAttr("then_branch", "body", ir.AttributeType.GRAPH)
+    function[0].attributes["then_branch"] = given
+    document = read(model)
+    assert [graph.title for graph in document.graphs] == ["f", "own::pick", "else_branch"]
+    assert document.nodes[1].attributes == {"then_branch": "@body"}
+
+
 def test_a_function_that_calls_itself_is_not_unfolded() -> None:
     document = read(
         ir.from_onnx_text(

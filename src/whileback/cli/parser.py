@@ -51,8 +51,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv:
         parser.print_help(sys.stderr)
         parser.exit(2)
-    if not argv[0].startswith("-") and argv[0] not in _commands(parser):
-        parser.error(f"there is no command {argv[0]!r}; {nearest(argv[0], _commands(parser))}")
+    known = _commands(parser)
+    if not argv[0].startswith("-") and argv[0] not in known:
+        parser.error(f"there is no command {argv[0]!r}; {nearest(argv[0], known)}")
     arguments: argparse.Namespace
     arguments, rest = parser.parse_known_args(argv)
     if "inputs" in arguments:

@@ -10,12 +10,12 @@ import onnx_ir as ir
 
 from whileback.comparing.signatures import tensor_key
 from whileback.graph.names import node_name
+from whileback.graph.scopes import bodies
 from whileback.graph.tensors import constant_tensor
 
 __all__ = [
     "AnyGraph",
     "Constant",
-    "bodies",
     "constants",
     "inside",
     "is_constant",
@@ -85,20 +85,6 @@ def _changed(a: Mapping[ir.Value, Constant], b: Mapping[ir.Value, Constant]) -> 
         if more[contents] > 0 and namesakes.get(value.name, contents) != contents:
             more[contents] -= 1
             yield value
-
-
-def bodies(node: ir.Node) -> dict[str, ir.Graph]:
-    """Return the node's graphs by the attribute, and its place in it, that holds them."""
-    found: dict[str, ir.Graph] = {}
-    for attribute in node.attributes.values() if node.attributes else ():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            found[attribute.name] = attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            graphs = attribute.as_graphs()
-            found |= {f"{attribute.name}[{i}]": graph for i, graph in enumerate(graphs)}
-    return found
 
 
 def inside(where: str, node: ir.Node, body: str) -> str:

@@ -7,12 +7,13 @@ from itertools import zip_longest
 
 import onnx_ir as ir
 
-from whileback.comparing.constants import AnyGraph, bodies, inside, is_constant, nodes
+from whileback.comparing.constants import AnyGraph, inside, is_constant, nodes
 from whileback.comparing.difference import Change, Kind
 from whileback.comparing.matching import Pairing, ends, match
 from whileback.comparing.signatures import attribute_key, operator_key
 from whileback.graph.names import node_name
 from whileback.graph.printing import attribute_text, node_text
+from whileback.graph.scopes import bodies
 
 __all__ = ["GraphComparison"]
 

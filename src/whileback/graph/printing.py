@@ -25,6 +25,7 @@ __all__ = [
     "graphs_of",
     "node_lines",
     "node_text",
+    "operator_text",
     "opset_texts",
     "tensor_text",
     "to_lines",
@@ -115,7 +116,7 @@ def dump(model: ir.Model, step: str) -> None:
 def node_text(node: ir.Node) -> str:
     """Return a node without types, bodies and comments: `y = Gather(x, 0, axis=1)`."""
     results = ", ".join(str(value.name) for value in node.outputs if value.name)
-    return f"{results} = {_operator(node)}({_arguments(node)})"
+    return f"{results} = {operator_text(node)}({_arguments(node)})"
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
@@ -160,7 +161,7 @@ def node_lines(
         depth: how many levels of bodies are shown, all if None.
     """
     results = ", ".join(_typed(value) for value in node.outputs if value.name)
-    yield f"{results} = {_operator(node)}({_arguments(node)}){_comment(node, named)}"
+    yield f"{results} = {operator_text(node)}({_arguments(node)}){_comment(node, named)}"
     if (tape := tape_of(node)) is not None:
         yield from (f"  # {line}" for line in tape.lines())
     inside = None if depth is None else depth - 1
@@ -175,7 +176,8 @@ def node_lines(
                 yield f"    {line}"
 
 
-def _operator(node: ir.Node) -> str:
+def operator_text(node: ir.Node) -> str:
+    """Return the operator of a node, with its domain if that is not ONNX's own."""
     return node.op_type if node.domain in STANDARD_DOMAINS else f"{node.domain}::{node.op_type}"
 
 

@@ -46,6 +46,20 @@ def subgraphs(node: ir.Node) -> list[ir.Graph]:
     return graphs
 
 
+def bodies(node: ir.Node) -> dict[str, ir.Graph]:
+    """Return the node's graphs by the attribute, and its place in it, that holds them."""
+    found: dict[str, ir.Graph] = {}
+    for attribute in node.attributes.values() if node.attributes else ():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            found[attribute.name] = attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            graphs = attribute.as_graphs()
+            found |= {f"{attribute.name}[{i}]": graph for i, graph in enumerate(graphs)}
+    return found
+
+
 def walk(graph: ir.Graph) -> Iterator[ir.Node]:
     """Yield every node of the graph and of its subgraphs, a node before the nodes inside it."""
     stack: list[Iterator[ir.Node]] = [iter(graph)]

@@ -8,8 +8,14 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from whileback.graph.origin import ORIGIN, is_new, source
-from whileback.graph.printing import attribute_text, tensor_text
-from whileback.graph.scopes import STANDARD_DOMAINS, operands, subgraphs, walk
+from whileback.graph.printing import (
+    attribute_text,
+    graphs_of,
+    operator_text,
+    opset_texts,
+    tensor_text,
+)
+from whileback.graph.scopes import bodies, operands, subgraphs, walk
 from whileback.graph.shapes import describe
 from whileback.graph.tape import tape_of
 from whileback.graph.tensors import constant_tensor
@@ -122,7 +128,7 @@ class _Reader:
         for key, function in self._model.functions.items():
             titles[function] = "::".join(filter(None, key))
         for node in self._numbers:
-            titles |= {inner: title for title, inner in _bodies(node)}
+            titles |= {inner: title for title, inner in bodies(node).items()}
         graphs = [self._graph(graph, titles[graph]) for graph in self._graphs]
         return Reading(
             self._model, self._values, nodes, graphs, self._places, self._numbers, self._graphs
@@ -139,20 +145,20 @@ class _Reader:
 
     def _node(self, node: ir.Node) -> Node:
         called = self._functions.get(node.op_identifier())
-        bodies = tuple(self._graphs[inner] for inner in subgraphs(node))
+        held = tuple(self._graphs[inner] for inner in subgraphs(node))
         origin = node.metadata_props.get(ORIGIN, "")
         return Node(
             name=node.name or "",
-            operator=_operator(node),
+            operator=operator_text(node),
             inputs=tuple(None if v is None else self._value(v) for v in node.inputs),
             outputs=tuple(map(self._value, node.outputs)),
             lane=self._lane(node),
             attributes={
                 attribute.name: _clipped(attribute_text(attribute), _TEXT)
                 for attribute in node.attributes.values()
-                if not _holds_graphs(attribute)
+                if not graphs_of(attribute)
             },
-            bodies=bodies if called is None else (called,),
+            bodies=held if called is None else (called,),
             source=self._names.get(origin) if origin else None,
             origin=_clipped(origin, _TEXT),
             doc=_clipped(node.doc_string, _DOC),
@@ -197,58 +203,27 @@ def _calls_itself(model: ir.Model, key: ir.OperatorIdentifier) -> bool:
 
 def _drawn(graph: AnyGraph) -> Iterator[ir.Node]:
     """Yield the nodes but for constants, which are shown where they are read."""
-    return (node for node in graph if not _is_constant(node))
-
-
-def _is_constant(node: ir.Node) -> bool:
-    return _held(node) is not None
-
-
-def _held(node: ir.Node) -> ir.TensorProtocol | None:
-    """Return the tensor of a `Constant`; none of one whose attribute is not of the right type."""
-    try:
-        tensor = constant_tensor(node, {})
-    except (TypeError, ValueError):
-        return None
-    return tensor if tensor is not None and isinstance(tensor, ir.TensorProtocol) else None
+    return (node for node in graph if constant_tensor(node, {}) is None)
 
 
 def _constant(value: ir.Value) -> str:
     """Return what is known of the elements of a weight or constant."""
     producer = value.producer()
     if producer is not None:
-        tensor = _held(producer)
+        tensor = constant_tensor(producer, {})
     else:
         tensor = value.const_value if value.is_initializer() else None
     return "" if tensor is None else _clipped(tensor_text(tensor), _TEXT)
 
 
-def _bodies(node: ir.Node) -> Iterator[tuple[str, ir.Graph]]:
-    """Yield the graphs of a node and the attributes that hold them."""
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.name, attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            for place, graph in enumerate(attribute.as_graphs()):
-                yield f"{attribute.name}[{place}]", graph
-
-
-def _holds_graphs(attribute: ir.Attr) -> bool:
-    return attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-
-
-def _operator(node: ir.Node) -> str:
-    return node.op_type if node.domain in STANDARD_DOMAINS else f"{node.domain}::{node.op_type}"
-
-
 def _facts(model: ir.Model) -> dict[str, str]:
     """Return what is told of a model as a whole."""
-    opsets = (
-        f"{'ai.onnx' if domain in STANDARD_DOMAINS else domain}@{version}"
-        for domain, version in model.opset_imports.items()
-    )
     made = " ".join(filter(None, (model.producer_name, model.producer_version)))
-    facts = {"opset": ", ".join(opsets), "IR version": str(model.ir_version), "made by": made}
+    facts = {
+        "opset": ", ".join(opset_texts(model)),
+        "IR version": str(model.ir_version),
+        "made by": made,
+    }
     return {name: _clipped(text, _TEXT) for name, text in facts.items() if text}
 
 

@@ -13,6 +13,7 @@ from whileback.engines.base import Source
 from whileback.engines.tracing import Event, trace
 from whileback.errors import ArgumentError
 from whileback.graph.copying import clone
+from whileback.graph.names import node_name
 from whileback.graph.origin import is_new, source
 from whileback.graph.scopes import is_loop, subgraphs, walk
 from whileback.profiling.profile import Cost, Profile
@@ -66,7 +67,7 @@ def _named(model: ir.Model) -> ir.Model:
     copy = clone(model)
     taken: set[str] = set()
     for node in walk(copy.graph):
-        name = node.name or next((v.name for v in node.outputs if v.name), "") or node.op_type
+        name = node_name(node) or node.op_type
         unique, number = name, 1
         while unique in taken:
             unique, number = f"{name}#{number}", number + 1

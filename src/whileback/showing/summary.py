@@ -11,9 +11,10 @@ from typing import Any
 import onnx_ir as ir
 
 from whileback.gradient.transform import names
+from whileback.graph.names import node_name
 from whileback.graph.origin import ORIGIN, is_new
-from whileback.graph.printing import graphs_of, opset_texts, tensor_text
-from whileback.graph.scopes import is_standard, walk, walk_graphs
+from whileback.graph.printing import operator_text, opset_texts, tensor_text
+from whileback.graph.scopes import bodies, is_standard, walk, walk_graphs
 from whileback.graph.shapes import describe
 from whileback.graph.tape import Tape, tape_of
 from whileback.graph.tensors import known_tensor
@@ -141,7 +142,7 @@ def summarize(model: ir.Model) -> Summary:
 
 def label(node: ir.Node) -> str:
     """Return what a node is called: its name, or else that of its first output."""
-    return node.name or next((str(v.name) for v in node.outputs if v.name), node.op_type)
+    return node_name(node) or node.op_type
 
 
 def _port(value: ir.Value) -> Port:
@@ -150,28 +151,20 @@ def _port(value: ir.Value) -> Port:
 
 
 def _operators(nodes: Iterable[ir.Node]) -> Mapping[str, int]:
-    counts = Counter(
-        node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
-        for node in nodes
-    )
-    return dict(counts.most_common())
+    return dict(Counter(map(operator_text, nodes)).most_common())
 
 
 def _blocks(graph: ir.Graph) -> Iterator[Block]:
     for node in graph:
-        bodies = {
-            attribute.name + (f"[{place}]" if place else ""): inner
-            for attribute in node.attributes.values()
-            for place, inner in enumerate(graphs_of(attribute))
-        }
-        if bodies:
+        held = bodies(node)
+        if held:
             yield Block(
                 label(node),
                 node.op_type,
                 node.metadata_props.get(ORIGIN, ""),
-                {name: _size(inner) for name, inner in bodies.items()},
+                {name: _size(inner) for name, inner in held.items()},
                 tape_of(node),
-                tuple(block for inner in bodies.values() for block in _blocks(inner)),
+                tuple(block for inner in held.values() for block in _blocks(inner)),
             )
 
 
