@@ -74,8 +74,8 @@ class Harness:
         if again:
             left = [task for task in tasks if str(task) in self.records or task in left]
             left = [t for t in left if self.records.get(str(t), {"findings": [1]})["findings"]]
+        seeds = families(Path(tempfile.mkdtemp()))
         with tempfile.TemporaryDirectory() as scratch:
-            seeds = families(Path(tempfile.mkdtemp(dir=scratch)))
             judge = partial(_judge, seeds, self._seed, Path(scratch))
             start = time.monotonic()
             for task, result in run(judge, left, processes, self._limit, _limited):
